@@ -25,6 +25,7 @@ from mcp_ref.lib.http.message import (
     network_of,
 )
 from mcp_ref.lib.turns import Turns, current_turns
+from tests.settings import PATIENCE
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 LIMITS = HttpLimits(
@@ -139,8 +140,8 @@ def fixed_clock(monkeypatch: pytest.MonkeyPatch) -> None:
         each.clear()
 
 
-def post(size: int) -> bytes:
-    return b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
+def post(size: int, field: bytes = b"") -> bytes:
+    return b"POST / HTTP/1.1\r\nHost: x\r\n%bContent-Length: %d\r\n\r\n" % (field, size)
 
 
 @pytest.mark.parametrize(
@@ -221,10 +222,14 @@ async def test_connections_over_the_limit_get_503_and_the_oldest_of_many_is_abor
     assert others[1].take() == ([], "")
 
 
-@pytest.mark.parametrize(("size", "is_read"), [(SMALL_BODY, True), (SMALL_BODY + 1, False)])
-async def test_small_body_is_read_together_with_its_head(size: int, is_read: bool) -> None:
+@pytest.mark.parametrize(
+    ("size", "arrived", "is_read"),
+    [(SMALL_BODY, SMALL_BODY, True), (SMALL_BODY + 1, SMALL_BODY + 1, False), (SMALL_BODY, SMALL_BODY - 1, False)],
+    ids=["small", "large", "incomplete"],
+)
+async def test_small_body_is_read_together_with_its_head(size: int, arrived: int, is_read: bool) -> None:
     wire = Wire(hold)
-    wire.send(GET + post(size) + b"x" * size)
+    wire.send(GET + post(size) + b"x" * arrived)
     held[0].respond(200, [], b"")
     await asyncio.sleep(0)
     assert held[1].take_body() is is_read
@@ -234,11 +239,53 @@ async def test_small_body_is_read_together_with_its_head(size: int, is_read: boo
     assert wire.take()[0] == ([] if is_read else ["eof"])  # an unread body would be taken for a request
 
 
+async def test_pipelined_request_gets_its_own_body_if_this_arrives_later() -> None:
+    wire = Wire(read)
+    wire.send(post(1) + b"1" + post(2) + b"2")
+    for more, end in ((b"", b"\r\n\r\n1"), (b"3", b"\r\n\r\n2")):
+        wire.send(more)
+        for _ in range(4):
+            await asyncio.sleep(0)
+        assert wire.transport.written.endswith(end)
+        wire.take()
+
+
+async def test_large_body_stays_with_the_client_until_the_handler_asks_for_it() -> None:
+    wire = Wire(hold)
+    body = b"x" * (MAX_PIPELINED_BYTES + 2)
+    wire.send(post(len(body)) + body[1:])
+    assert wire.take() == ([MAX_UNCOUNTED, "pause"], "")
+    reading = asyncio.create_task(held[0].read_body())
+    await asyncio.sleep(0)
+    assert wire.take() == (["resume"], "")
+    wire.send(b"x")
+    await reading
+    assert held[0].request.body == body
+
+
+async def test_body_over_bodies_size_that_its_handler_has_not_asked_for_is_refused_when_it_asks() -> None:
+    wire = Wire(hold, HttpLimits(bodies_size=20_000))
+    wire.send(post(30_000) + b"x" * 20_001)
+    assert wire.take() == ([MAX_UNCOUNTED, "pause"], "")
+    with pytest.raises(BodyError, match="too many large bodies") as caught:
+        await held[0].read_body()
+    assert caught.value.status == 503
+
+
+@pytest.mark.parametrize(
+    ("size", "line"), [(10, "HTTP/1.1 200 OK"), (11, "HTTP/1.1 413 Request Entity Too Large")], ids=["handler", "size"]
+)
+async def test_request_that_is_refused_on_its_head_gets_no_100_continue(size: int, line: str) -> None:
+    wire = Wire(respond, HttpLimits(body_size=10))
+    wire.send(post(size, b"Expect: 100-continue\r\n"))
+    assert wire.take()[1] == line
+
+
 @pytest.mark.parametrize(("arrived", "line"), [(b"", "HTTP/1.1 100 Continue"), (b"x", "")])
 async def test_100_continue_is_sent_when_the_handler_asks_for_the_body(arrived: bytes, line: str) -> None:
     wire = Wire(read)
     body = b"x" * (SMALL_BODY + 1)
-    wire.send(post(len(body)).replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n") + arrived)
+    wire.send(post(len(body), b"Expect: 100-continue\r\n") + arrived)
     await asyncio.sleep(0)
     assert wire.take()[1] == line
     wire.send(body[len(arrived) :])
@@ -296,6 +343,54 @@ async def test_lost_connection_fails_the_body_and_leaves_nothing() -> None:
     assert not wire.connections._networks and wire.take()[1] == ""
 
 
+async def test_late_response_after_a_lost_connection_frees_it() -> None:
+    wire = Wire(hold)
+    wire.send(GET)
+    wire.transport.is_closed = True
+    wire.connection.connection_lost(None)
+    assert wire.connections.open
+    held[0].respond(200, [], b"")
+    assert wire.take()[1] == "" and not wire.connections.open and not given_up
+
+
+@pytest.mark.parametrize("is_half_closed", [True, False])
+async def test_handler_whose_client_has_left_needs_no_response(
+    is_half_closed: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def wait(exchange: Exchange) -> None:
+        for _ in range(2):  # the second function is given to `on_disconnect` after the disconnect
+            left = asyncio.Event()
+            exchange.on_disconnect(left.set)
+            await left.wait()
+
+    wire = Wire(wait)
+    wire.send(GET)
+    await asyncio.sleep(0)
+    wire.take()
+    if is_half_closed:
+        assert wire.connection.eof_received()
+    else:
+        wire.connection.connection_lost(None)
+    for _ in range(4):
+        await asyncio.sleep(0)
+    assert wire.take() == (["close"] if is_half_closed else [], "") and not caplog.records
+    assert is_half_closed or not wire.connections.open
+
+
+async def test_late_stream_that_is_kept_open_holds_neither_its_request_nor_its_body() -> None:
+    async def hold_after_body(exchange: Exchange) -> None:
+        await exchange.read_body()
+        hold(exchange)
+
+    wire, size = Wire(hold_after_body), SMALL_BODY + 1
+    wire.send(post(size) + b"x" * size)
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert wire.connections.bodies._used == size
+    held[0].stream(200, []).keep_open(ended.append)
+    assert wire.connections.bodies._used == 0 and wire.connection._exchange is None
+
+
 async def test_lost_connection_ends_its_stream_once() -> None:
     wire = Wire(stream)
     wire.send(GET)
@@ -322,6 +417,11 @@ def fail(exchange: Exchange) -> NoReturn:
     raise ValueError("broken")
 
 
+def hold_and_fail(exchange: Exchange) -> NoReturn:
+    hold(exchange)
+    fail(exchange)
+
+
 def refuse(exchange: Exchange) -> NoReturn:
     raise BodyError(413, "too large")
 
@@ -330,6 +430,7 @@ def refuse(exchange: Exchange) -> NoReturn:
     ("handler", "response", "logged"),
     [
         (fail, b"500 Internal Server Error", ["the handler of GET / failed"]),
+        (hold_and_fail, b"500 Internal Server Error", ["the handler of GET / failed"]),
         (refuse, b"413 ", []),
         (lambda exchange: None, b"500 Internal Server Error", ["the handler of GET / returned without a response"]),
     ],
@@ -344,7 +445,7 @@ async def test_handler_that_fails_or_is_silent_gets_a_response_and_the_connectio
         assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in wire.transport.written
         assert b"Connection: close" not in wire.transport.written
         wire.take()
-    assert caplog.messages == logged * 2
+    assert caplog.messages == logged * 2 and given_up == held
     caplog.clear()
 
 
@@ -412,16 +513,29 @@ async def test_next_request_waits_until_the_client_has_read_the_response() -> No
     wire.send(GET + GET)
     wire.connection.pause_writing()
     held[0].respond(200, [], b"")
-    draining = asyncio.create_task(wire.connection.drain())
     await asyncio.sleep(0)
-    assert len(held) == 1 and not draining.done()
+    assert len(held) == 1
     wire.connection.resume_writing()
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    assert len(held) == 2 and draining.done() and wire.connections.unread_bytes == 0
+    assert len(held) == 2 and wire.connections.unread_bytes == 0
 
 
-async def test_slow_reader_must_read_a_byte_in_write_time_and_a_sixteenth_if_all_clients_have_much_unread() -> None:
+async def test_stream_drain_waits_until_the_client_has_read() -> None:
+    wire = Wire(stream)
+    wire.send(GET)
+    wire.connection.pause_writing()
+    draining = asyncio.create_task(streams[0].drain())
+    await asyncio.sleep(0)
+    assert not draining.done()
+    wire.connection.resume_writing()
+    await asyncio.wait_for(draining, PATIENCE)
+
+
+async def test_slow_reader_must_read_a_byte_in_write_time_and_a_sixteenth_if_all_clients_have_much_unread(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
     wire = Wire(respond)
 
     def reader(unread: int, written: int) -> SlowReader:
@@ -440,6 +554,7 @@ async def test_slow_reader_must_read_a_byte_in_write_time_and_a_sixteenth_if_all
     assert wire.take() == ([], "") and wire.connections.unread_bytes == 999
     slow.check(NOW + 2 * LIMITS.write_time)
     assert wire.take() == (["abort"], "")
+    assert caplog.messages == ["disconnected None, which read less than 1 bytes in 40 s"]
     slow.end()
     assert wire.connections.unread_bytes == 0 and not wire.connections.slow
     for unread, read_bytes, calls in ((999_999, 1, []), (1_000_000, 62_437, ["abort"]), (1_000_000, 62_500, [])):

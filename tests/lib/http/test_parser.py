@@ -219,6 +219,11 @@ REFUSED = {
         "the request target is neither a path nor a URL",
         b"GET * HTTP/1.1\r\nHost: x\r\n\r\n",
     ),
+    "target of another host": (
+        400,
+        "the host in the request target must be equal to the Host header",
+        b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n",
+    ),
     "target neither path nor URL": (
         400,
         "the request target is neither a path nor a URL",
@@ -460,12 +465,23 @@ def test_response_head_writer_keeps_few_heads_and_writes_the_date_of_each_second
     assert len(writer._cached) == 1
 
 
-def test_chunk_sizes_are_hexadecimal_also_if_several_chunks_are_complete() -> None:
+@pytest.mark.parametrize(
+    ("data", "body"),
+    [
+        (b"5\r\nhello\r\n0\r\n\r\n", b"hello"),
+        (b"30\r\n%b\r\n5\r\nhello\r\n0\r\n\r\n" % (b"x" * 48), b"x" * 48 + b"hello"),
+        (b"1a\r\n%b\r\nB\r\n%b\r\n0\r\n\r\n" % (b"x" * 26, b"y" * 11), b"x" * 26 + b"y" * 11),
+        (b'005;name=value;other="x y"\r\nhello\r\n000\r\n\r\n', b"hello"),
+        (b"5 ; a\r\nhello\r\n0\r\nTrailer: 1\r\nOther: 2\r\n\r\n", b"hello"),
+        (b"3\r\nabc\r\n" * 20_000 + b"0\r\n\r\n", b"abc" * 20_000),
+    ],
+    ids=["one", "two", "hexadecimal sizes in either case", "extensions", "trailers", "many"],
+)
+def test_chunked_body_is_the_data_of_its_chunks(data: bytes, body: bytes) -> None:
     parser = RequestParser(HttpLimits())
-    parser.buffer += b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
-    parser.buffer += b"30\r\n%b\r\n5\r\nhello\r\n0\r\n\r\n" % (b"x" * 48)
+    parser.buffer += CHUNKED + data
     request = next_request(parser)
-    assert request is not None and request[1] == b"x" * 48 + b"hello"
+    assert request is not None and request[1] == body
 
 
 def test_headers_share_their_names_and_a_client_cannot_fill_the_memory_with_names() -> None:

@@ -14,7 +14,6 @@ import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -23,7 +22,7 @@ import mcp_ref.lib.http.connections as connections_module
 import mcp_ref.lib.http.server as server_module
 import mcp_ref.lib.turns as turns_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
-from mcp_ref.lib.http.connections import MAX_UNCOUNTED, Connections, SlowReader
+from mcp_ref.lib.http.connections import Connections
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.message import MIN_COUNTED_SIZE, Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
@@ -229,22 +228,6 @@ async def test_response_has_content_length_date_and_the_handlers_headers() -> No
         assert answer.headers == {"content-type": "text/plain", "content-length": "11"}
 
 
-async def test_connection_is_reused_and_a_repeated_head_gives_the_same_headers_object() -> None:
-    seen = []
-
-    async def keep(exchange: Exchange) -> None:
-        seen.append(exchange.request.headers)
-        await echo(exchange)
-
-    async with bench_client(keep) as (b, client):
-        for number in range(3):
-            assert (await client.ask(post(b"%d" % number))).body == b"POST /  1 %d" % number
-        assert seen[0] is seen[1] is seen[2]
-        for number in range(30):  # more heads than the cache keeps
-            assert (await client.ask(post(b"x" * number))).status == 200
-        assert b.server.connection_count == 1
-
-
 async def test_repeated_head_gives_the_same_headers_object_on_another_connection_but_a_large_head_does_not() -> None:
     seen = []
 
@@ -260,31 +243,6 @@ async def test_repeated_head_gives_the_same_headers_object_on_another_connection
             await b.ask(post(b"", f"A: {number}"))
         await b.ask(post(b"1"))
     assert seen[0] is seen[1] and len({id(headers) for headers in seen}) == len(seen) - 1
-
-
-async def test_take_body_takes_only_a_body_that_has_arrived() -> None:
-    taken: list[bool] = []
-
-    async def take(exchange: Exchange) -> None:
-        taken.append(exchange.take_body())
-        await exchange.read_body()
-        await echo(exchange)
-
-    async with bench_client(take) as (_, client):
-        whole = post(b"abc")
-        assert (await client.ask(whole)).status == 200
-        await client.send(whole[:-1])
-        await eventually(lambda: len(taken) == 2)
-        assert (await client.ask(whole[-1:])).status == 200 and taken == [True, False]
-
-
-async def test_request_may_arrive_byte_by_byte() -> None:
-    async with bench_client(buffer=1024) as (_, client):
-        for request in (post(b"12345"), chunked(b"3\r\nabc\r\n0\r\n\r\n")):
-            for at in range(len(request)):
-                client.writer.write(request[at : at + 1])
-                await asyncio.sleep(0)
-            assert (await client.answer()).status == 200
 
 
 async def test_pipelined_requests_are_handled_in_order_one_at_a_time() -> None:
@@ -303,23 +261,6 @@ async def test_pipelined_requests_are_handled_in_order_one_at_a_time() -> None:
         await client.send(post(b"") + post(b"1") + chunked(b"2\r\nab\r\n0\r\n\r\n") + GET)
         bodies = [(await client.answer()).body for _ in range(4)]
         assert bodies == [b"POST /  0 ", b"POST /  1 1", b"POST /  2 ab", b"GET /a b 0 "]
-
-
-async def test_pipelined_head_whose_body_comes_later_gets_this_body() -> None:
-    gate = asyncio.Event()
-
-    async def read_late(exchange: Exchange) -> None:
-        await gate.wait()
-        await exchange.read_body()
-        await echo(exchange)
-
-    async with bench_client(read_late) as (b, client):
-        await client.send(post(b"1") + post(b"23")[:-2])
-        await eventually(lambda: any(each.parser.buffer for each in _open_connections(b.server)))
-        gate.set()
-        assert (await client.answer()).body == b"POST /  1 1"
-        await client.send(b"23")
-        assert (await client.answer()).body == b"POST /  2 23"
 
 
 async def test_context_variables_of_a_request_do_not_leak_into_the_next() -> None:
@@ -348,83 +289,19 @@ async def test_pipelined_requests_work_with_an_eager_task_factory() -> None:
         assert [(await client.answer()).status for _ in range(1500)] == [200] * 1500
 
 
-async def test_pipelined_requests_over_max_ahead_pause_reading() -> None:
-    gate = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await gate.wait()
-        await echo(exchange)
-
-    async with bench_client(wait) as (b, client):
-        count = 1000
-        client.writer.write(post(b"x" * 10_000) * count)
-        await eventually(lambda: len(b.server._connections.open) == 1)
-        [connection] = _open_connections(b.server)
-        await eventually(lambda: connection._reading_paused)
-        assert len(connection.parser.buffer) < 1_000_000  # the client sends ten million
-        gate.set()
-        for _ in range(count):
-            assert len((await client.answer()).body) == 10_000 + len("POST /  10000 ")
-        await b.is_well()
-
-
 @pytest.mark.parametrize(
-    ("body", "decoded"),
+    "request_",
     [
-        pytest.param(b"5\r\nhello\r\n0\r\n\r\n", b"5 hello", id="one chunk"),
-        pytest.param(b"2\r\nhe\r\n3\r\nllo\r\n0\r\n\r\n", b"5 hello", id="two chunks"),
-        pytest.param(b'005;name=value;other="x y"\r\nhello\r\n000\r\n\r\n', b"5 hello", id="extensions"),
-        pytest.param(b"5 ; a\r\nhello\r\n0\r\nTrailer: 1\r\nOther: 2\r\n\r\n", b"5 hello", id="trailers"),
-        pytest.param(b"3\r\nabc\r\n" * 20_000 + b"0\r\n\r\n", b"60000 " + b"abc" * 20_000, id="many small chunks"),
-        pytest.param(
-            b"1a\r\n" + b"x" * 26 + b"\r\nB\r\n" + b"y" * 11 + b"\r\n0\r\n\r\n",
-            b"37 " + b"x" * 26 + b"y" * 11,
-            id="hexadecimal sizes in either case",
-        ),
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        post(b"1", "Connection: foo, Close"),
     ],
+    ids=["HTTP/1.0", "keep-alive of HTTP/1.0", "close"],
 )
-async def test_chunked_body_is_decoded(body: bytes, decoded: bytes) -> None:
-    async with bench() as b:
-        for _ in range(2):
-            assert (await b.ask(chunked(body))).body == b"POST /  " + decoded
-
-
-async def test_expect_100_continue_is_sent_only_if_the_client_waits() -> None:
+async def test_connection_is_closed_after_the_response_if_the_client_expects_it(request_: bytes) -> None:
     async with bench_client() as (_, client):
-        head, body = post(b"abc", "Expect: 100-continue")[:-3], b"abc"
-        await client.send(head)
-        assert (await client.head()).status == 100
-        assert (await client.ask(body)).body == b"POST /  3 abc"
-        assert (
-            await client.ask(head + body)
-        ).body == b"POST /  3 abc"  # the client did not wait, and gets no 100 response
-        await client.send(chunked(b"").replace(b"\r\n\r\n", b"\r\nExpect: 100-Continue\r\n\r\n"))
-        assert (await client.head()).status == 100
-        assert (await client.ask(b"1\r\nx\r\n0\r\n\r\n")).body == b"POST /  1 x"
-
-
-async def test_expect_100_continue_with_a_too_large_body_is_413() -> None:
-    async with bench_client(limits=HttpLimits(body_size=10)) as (_, client):
-        assert (await client.ask(post(b"", "Expect: 100-continue", length=11))).status == 413
-        assert await client.ended() == b""
-
-
-async def test_http_1_0_connection_is_closed_after_the_response() -> None:
-    async with bench() as b:
-        for request in (b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n"):
-            client = await b.client()
-            answer = await client.ask(request)
-            assert answer.headers["connection"] == "close"
-            assert await client.ended() == b""
-
-
-@pytest.mark.parametrize("value", ["close", "Close", "foo, close"])
-async def test_connection_close_header_closes_the_connection(value: str) -> None:
-    async with bench_client() as (b, client):
-        answer = await client.ask(post(b"1", f"Connection: {value}") + GET)
-        assert answer.headers["connection"] == "close"
+        assert (await client.ask(request_ + GET)).headers["connection"] == "close"
         assert await client.ended() == b""  # the request after it gets no response
-        await b.is_well()
 
 
 async def test_head_and_options_reach_the_handler_and_head_gets_no_body() -> None:
@@ -434,13 +311,6 @@ async def test_head_and_options_reach_the_handler_and_head_gets_no_body() -> Non
         assert answer.headers["content-length"] == "12"
         assert (await client.ask(GET.replace(b"GET", b"OPTIONS"))).body.startswith(b"OPTIONS /a b")
         assert (await client.ask(b"OPTIONS * HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"OPTIONS *  0 "
-
-
-async def test_absolute_target_of_the_same_host_is_accepted() -> None:
-    async with bench_client() as (_, client):
-        assert (await client.ask(b"GET http://X:1/p?q HTTP/1.1\r\nHost: x:1\r\n\r\n")).body == b"GET /p q 0 "
-        assert (await client.ask(b"GET http://x HTTP/1.1\r\nHost: x\r\n\r\n")).body == b"GET /  0 "
-        assert (await client.ask(b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n")).status == 400
 
 
 async def test_half_closed_connection_still_gets_its_responses() -> None:
@@ -491,13 +361,14 @@ async def test_stream_is_chunked_and_the_connection_is_reused() -> None:
         assert (await client.ask(GET)).status == 200
 
 
-async def test_stream_to_http_1_0_ends_with_the_connection() -> None:
-    def use(stream: StreamingResponse) -> None:
-        stream.write(b"one")
-        stream.write(b"two")
-        stream.close()
+def write_two(stream: StreamingResponse) -> None:
+    stream.write(b"one")
+    stream.write(b"two")
+    stream.close()
 
-    async with bench_client(streaming(use)) as (_, client):
+
+async def test_stream_to_http_1_0_ends_with_the_connection() -> None:
+    async with bench_client(streaming(write_two)) as (_, client):
         await client.send(b"GET /s HTTP/1.0\r\n\r\n")
         head = await client.head()
         assert head.headers["connection"] == "close" and "transfer-encoding" not in head.headers
@@ -505,11 +376,7 @@ async def test_stream_to_http_1_0_ends_with_the_connection() -> None:
 
 
 async def test_stream_in_response_to_head_has_no_body() -> None:
-    def use(stream: StreamingResponse) -> None:
-        stream.write(b"one")
-        stream.close()
-
-    async with bench_client(streaming(use)) as (_, client):
+    async with bench_client(streaming(write_two)) as (_, client):
         await client.send(b"HEAD /s HTTP/1.1\r\nHost: x\r\n\r\n")
         assert (await client.head()).headers["transfer-encoding"] == "chunked"
         assert (await client.ask(GET)).body == b"GET /a b 0 "
@@ -517,7 +384,7 @@ async def test_stream_in_response_to_head_has_no_body() -> None:
 
 async def test_stream_ends_with_its_handler() -> None:
     async def forgetful(exchange: Exchange) -> None:
-        (exchange.stream(200, OK)).write(b"x")
+        exchange.stream(200, OK).write(b"x")
 
     async with bench(forgetful) as b:
         assert (await b.ask(GET)).body == b"x"
@@ -557,31 +424,6 @@ async def test_keep_open_stream_lasts_without_a_task_until_it_is_closed_and_the_
             assert await client.chunk() == b""
             assert (await client.answer()).body == b"GET /a b 0 "
             kept.ended.clear()
-
-
-async def test_keep_open_calls_its_function_at_once_if_the_stream_has_ended() -> None:
-    ended: list[StreamingResponse] = []
-
-    def use(stream: StreamingResponse) -> None:
-        stream.close()
-        stream.keep_open(ended.append)
-        assert ended == [stream]
-
-    async with bench(streaming(use)) as b:
-        assert (await b.ask(STREAM)).status == 200
-
-
-@pytest.mark.parametrize("how", WAYS_TO_LEAVE)
-async def test_keep_open_calls_its_function_after_a_disconnect(how: str) -> None:
-    kept = KeptOpen()
-    async with bench_client(kept.handle) as (b, client):
-        await client.send(STREAM)
-        await client.head()
-        await client.leave(how)
-        await eventually(lambda: kept.ended == kept.streams)
-        assert kept.streams[0].ended.done()
-        await b.is_well()
-        await eventually(lambda: b.server.connection_count == 1)
 
 
 async def test_keep_open_stream_ends_with_the_server() -> None:
@@ -629,18 +471,6 @@ async def test_late_response_precedes_the_response_to_the_next_request() -> None
         assert late.cancelled == []
 
 
-@pytest.mark.parametrize("how", WAYS_TO_LEAVE)
-async def test_late_response_after_a_disconnect_frees_the_connection(how: str) -> None:
-    late = Late()
-    async with bench(late.handle) as b:
-        client = await late.request(b)
-        await client.leave(how)
-        await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
-        late.exchanges[0].respond(200, OK, b"later")
-        await eventually(lambda: b.server.connection_count == 0)
-        assert late.cancelled == [] and (how != "half" or (await client.answer()).body == b"later")
-
-
 @pytest.mark.parametrize("how", ["connected", "reset"])
 async def test_server_close_gives_up_late_responses(how: str) -> None:
     late = Late()
@@ -651,18 +481,6 @@ async def test_server_close_gives_up_late_responses(how: str) -> None:
             await eventually(lambda: _open_connections(b.server)[0].client_disconnected)
         await b.server.close(grace=0.01)
         assert b.server.connection_count == 0 and late.cancelled == late.exchanges
-
-
-async def test_late_response_is_given_up_if_its_handler_fails() -> None:
-    late = Late()
-
-    async def fail(exchange: Exchange) -> None:
-        await late.handle(exchange)
-        raise ValueError
-
-    async with bench(fail) as b:
-        assert (await b.ask(post(b"x"))).status == 500
-        assert late.cancelled == late.exchanges
 
 
 @pytest.mark.parametrize("client_leaves", [False, True])
@@ -690,17 +508,6 @@ async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_r
         assert late.cancelled == late.exchanges and b.server._connections.bodies._used == 0
 
 
-async def test_late_stream_that_is_kept_open_holds_no_body() -> None:
-    late = Late()
-    async with bench(late.handle) as b:
-        client, bodies = await b.client(), b.server._connections.bodies
-        await client.send(post(b"x" * (LARGE + 1)))
-        await eventually(lambda: len(late.exchanges) == 1)
-        assert bodies._used == LARGE + 1
-        late.exchanges.pop().stream(200, OK).keep_open(lambda stream: None)
-        assert bodies._used == 0 and _open_connections(b.server)[0]._exchange is None
-
-
 @pytest.mark.parametrize("how", WAYS_TO_LEAVE)
 async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
     streams: list[StreamingResponse] = []
@@ -714,36 +521,6 @@ async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
         streams[0].close()
         await streams[0].drain()
         await b.is_well()
-
-
-@pytest.mark.parametrize("how", WAYS_TO_LEAVE)
-async def test_exchange_on_disconnect_is_called_after_a_disconnect_and_no_response_is_needed(
-    how: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    began, left = asyncio.Event(), asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        if exchange.request.path != "/s":
-            exchange.on_disconnect(pytest.fail)
-            return await echo(exchange)
-        began.set()
-        gone = asyncio.Event()
-        exchange.on_disconnect(gone.set)
-        await gone.wait()
-        late = asyncio.Event()
-        exchange.on_disconnect(late.set)  # also after the disconnect
-        await late.wait()
-        left.set()
-
-    async with bench_client(wait) as (b, client):
-        await client.send(STREAM)
-        await began.wait()
-        await client.leave(how)
-        await left.wait()
-        if how == "half":
-            assert await client.ended() == b""
-        await b.is_well()
-    assert not caplog.records
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux shows the end behind unread bytes")
@@ -765,8 +542,8 @@ async def test_disconnect_is_noticed_while_reading_is_paused(how: str, streams: 
         left.set()
 
     async with bench_client(wait, HttpLimits(write_time=0.04)) as (b, client):
-        count = 2 * MAX_RECEIVED_BYTES // len(GET)
-        client.writer.write(STREAM + GET * count)
+        count = 2 * MAX_RECEIVED_BYTES // 10_000
+        client.writer.write(STREAM + post(b"x" * 10_000) * count)
         await eventually(lambda: b.server.connection_count == 1)
         [connection] = _open_connections(b.server)
         await eventually(lambda: connection._reading_paused)
@@ -778,230 +555,40 @@ async def test_disconnect_is_noticed_while_reading_is_paused(how: str, streams: 
         await b.is_well()
 
 
-async def test_handler_continues_after_a_disconnect() -> None:
-    began, gate = asyncio.Event(), asyncio.Event()
-    done = []
-
-    async def slow(exchange: Exchange) -> None:
-        if exchange.request.method == "GET":
-            return await echo(exchange)
-        began.set()
-        await gate.wait()
-        exchange.respond(200, OK, b"unheard")
-        done.append(exchange)
-
-    async with bench_client(slow) as (b, client):
-        await client.send(post(b"x"))
-        await began.wait()
-        await client.cut()
-        gate.set()
-        await eventually(lambda: bool(done))
-        await b.is_well()
-
-
-async def test_stream_opened_after_a_disconnect_is_gone_at_once() -> None:
-    gate, ended = asyncio.Event(), asyncio.Event()
-
-    async def late(exchange: Exchange) -> None:
-        await gate.wait()
-        stream = exchange.stream(200, OK)
-        await stream.ended
-        ended.set()
-
-    async with bench_client(late) as (b, client):
-        await client.send(GET)
-        client.writer.write_eof()
-        await eventually(lambda: b.server.connection_count == 1)
-        for _ in range(5):
-            await asyncio.sleep(0)
-        gate.set()
-        await ended.wait()
-
-
-async def test_stream_to_a_client_that_never_reads_is_cut_at_write_buffer() -> None:
-    pieces = 0
-
-    async def flood(exchange: Exchange) -> None:
-        nonlocal pieces
-        if exchange.request.path != "/s":
-            return await echo(exchange)
-        stream = exchange.stream(200, OK)
-        while not stream.ended.done():
-            stream.write(b"x" * 10_000)
-            pieces += 1
-            await asyncio.sleep(0)
-
-    async with bench_client(flood, HttpLimits(write_buffer=1_000_000), buffer=1024) as (b, client):
-        await client.send(STREAM)
-        await eventually(lambda: b.server.connection_count == 0)
-        assert pieces * 10_000 < 20_000_000  # the buffers of the kernel, and one megabyte of the server
-        await b.is_well()
-
-
-async def test_unread_data_of_a_client_counts_from_16_kib_on() -> None:
-    """Write to three clients that read nothing. With asyncio's own 64 KiB, 10,000 of them had 640 MB uncounted."""
-    sizes: list[int] = []
-
-    async def fill(exchange: Exchange) -> None:
-        stream = exchange.stream(200, OK)
-        while stream.has_room:
-            stream.write(b"x" * 1000)
-            await asyncio.sleep(0)  # uvloop writes between the turns of tasks
-        connections = exchange._connection._connections  # type: ignore[attr-defined]
-        sizes.append(connections.unread_bytes)
-        await stream.ended
-
-    async with bench(fill) as b:
-        clients = [await b.client(limit=1024) for _ in range(3)]
-        for client in clients:
-            await client.send(GET)
-        await eventually(lambda: len(sizes) == 3)
-        assert sizes[-1] <= 3 * (MAX_UNCOUNTED + 1100)
-        assert len(b.server._connections.slow) == 3
-
-
 async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time() -> None:
     async def large(exchange: Exchange) -> None:
-        size = 50_000_000 if exchange.request.path == "/s" else 1
+        size = 20_000_000 if exchange.request.path == "/s" else 1
         exchange.respond(200, OK, b"x" * size)
 
-    async with bench_client(large, HttpLimits(write_time=0.2), buffer=1024) as (b, client):
+    async with bench_client(large, HttpLimits(write_time=0.1), buffer=1024) as (b, client):
         await client.send(STREAM + GET)
         await eventually(lambda: b.server.connection_count == 0)
         await b.is_well()
 
 
-async def test_client_that_reads_nothing_is_cut_early_if_all_clients_have_unread_size_unread(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(connections_module, "CROWDED_READ_SECONDS", 0.1)
-
-    async def send(exchange: Exchange) -> None:
-        exchange.respond(200, OK, b"x" * 20_000_000)
-
-    async with bench(send, HttpLimits(unread_size=30_000_000, write_time=PATIENCE)) as b:
-        clients = [await b.client(limit=1000) for _ in range(4)]
-        await clients[0].send(GET)
-        await eventually(lambda: 1_000_000 < b.server._connections.unread_bytes < 30_000_000)
-        assert b.server._connections.has_room() and b.server.connection_count == 4
-        for client in clients[1:]:
-            await client.send(GET)
-        await eventually(lambda: b.server.connection_count < 4)
-        await eventually(b.server._connections.has_room)
-        for client in clients:
-            await client.close()
-        await eventually(lambda: b.server.connection_count == 0)
-        assert (b.server._connections.unread_bytes, b.server._connections.slow) == (0, {})
-
-
-class SlowTransport(asyncio.Transport):
-    """A transport whose peer has `unread` bytes unread."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.unread, self.is_aborted = 16_000_000, False
-
-    def get_write_buffer_size(self) -> int:
-        return self.unread
-
-    def abort(self) -> None:
-        self.is_aborted = True
+# ------------------------------------------------------------------------------------ refusals
 
 
 @pytest.mark.parametrize(
-    ("limits", "pieces", "is_cut"),
+    ("request_", "status", "why"),
     [
-        pytest.param({"unread_size": 64_000_000}, [0] + [1_000] * 8, False, id="little, and there is room"),
-        pytest.param({"unread_size": 1_000_000}, [0] + [1_000] * 8, True, id="little, and there is no room"),
-        pytest.param({"unread_size": 1_000_000}, [0] + [600_000] * 8, False, id="a part, and there is no room"),
-        pytest.param(
-            {"unread_size": SlowTransport().unread}, [0] * 9, True, id="nothing, and the room is just used up"
-        ),
-        pytest.param({"write_time": 1.0}, [0] + [1] * 8, False, id="one byte in each write_time"),
-        pytest.param({"write_time": 1.0}, [0] * 9, True, id="nothing in write_time"),
+        (b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n", 501, "must be `chunked`"),
+        (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", 400, "folded"),
+        (chunked(b"3\r\nabcd"), 400, "a chunk has more data than its size says"),
     ],
+    ids=["Transfer-Encoding", "folded header", "chunk"],
 )
-async def test_client_that_reads_little_is_cut_only_if_all_clients_have_unread_size_unread(
-    limits: dict[str, Any], pieces: list[int], is_cut: bool, caplog: pytest.LogCaptureFixture
+async def test_invalid_request_is_refused_with_the_reason_and_the_connection_closed(
+    request_: bytes, status: int, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level("INFO", connections_module.__name__)
-    transport, connections = SlowTransport(), Connections(echo, HttpLimits(**limits), 10, lambda body: False)
-    reader = SlowReader(connections, transport, None)
-    for index, piece in enumerate(pieces):
-        transport.unread -= piece
-        reader.check(0.4 * index)
-    assert transport.is_aborted is ("disconnected None, which read less than" in caplog.text) is is_cut
-    assert connections.has_room() is (transport.unread < connections.limits.unread_size)
-
-
-async def test_stream_drain_waits_until_the_client_has_read() -> None:
-    drained: list[bool] = []
-
-    async def large(exchange: Exchange) -> None:
-        stream = exchange.stream(200, OK)
-        stream.write(b"x" * 20_000_000)
-        await stream.drain()
-        drained.append(True)
-
-    async with bench_client(large, buffer=1 << 16) as (_, client):
-        await client.send(GET)
-        await client.head()
-        assert not drained
-        assert len(await client.chunk()) == 20_000_000
-        await eventually(lambda: bool(drained))
-
-
-# ------------------------------------------------------------------------------------ refusals
-
-GET_HEAD = b"GET / HTTP/1.1\r\nHost: x\r\n"
-POST = b"POST / HTTP/1.1\r\nHost: x\r\n"
-REFUSED = {
-    "Content-Length with Transfer-Encoding": (400, POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"),
-    "Content-Length huge": (413, POST + b"Content-Length: " + b"9" * 5000 + b"\r\n\r\n"),
-    "Transfer-Encoding gzip": (501, POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n"),
-    "bare LF everywhere": (400, b"GET / HTTP/1.1\nHost: x\n\n"),
-    "HTTP/2": (505, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-    "head too large without an end": (431, GET_HEAD + b"A: " + b"b" * 40_000),
-    "chunk larger than its size, without more bytes": (400, chunked(b"3\r\nabcd")),
-}
-"""Some of the requests that tests/lib/http/test_parser.py has."""
-
-
-@pytest.mark.parametrize("case", REFUSED)
-async def test_invalid_request_is_refused_and_the_connection_closed(case: str) -> None:
-    status, request = REFUSED[case]
-    async with bench_client() as (b, client):
-        await client.send(request + GET if case != "bare LF everywhere" else request)
-        answer = await client.answer()
-        assert answer.status == status, answer
-        assert answer.headers["connection"] == "close"
-        assert answer.headers["content-type"].startswith("text/plain")
-        assert 10 < len(answer.body) < 250 and answer.body.endswith(b"\n")
-        assert await client.ended() == b""  # the next bytes are not parsed as a request
-        await b.is_well()
-
-
-async def test_invalid_request_gets_a_response_that_names_the_fault_and_is_in_the_log(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+    """Some of the requests that test_parser.py has."""
     caplog.set_level("DEBUG", connection_module.__name__)
-    async with bench() as b:
-        for request, words in (
-            (b"GET / HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n", b"folded"),
-            (b"GET / HTTP/1.1\r\nHost: x\r\nX-Key: b\0c\r\n\r\n", b"X-Key"),
-            (b"GET / HTTP/1.1\r\nHost: x\r\nX Key: b\r\n\r\n", b"must be `name: value`"),
-            (b"GET / HTTP/1.1\nHost: x\n\n", b"without CR"),
-        ):
-            assert words in (await b.ask(request)).body
-            assert words.decode() in caplog.records[-1].getMessage()
-
-
-async def test_chunked_body_over_body_size_is_413() -> None:
-    async with bench_client(limits=HttpLimits(body_size=1000)) as (b, client):
-        assert (await client.ask(chunked(b"3e8\r\n" + b"x" * 1000 + b"\r\n0\r\n\r\n"))).status == 200
-        assert (await client.ask(post(b"x" * 1000))).status == 200
-        answer = await client.ask(chunked(b"ffffffff\r\n" + b"x" * 1001))
-        assert answer.status == 413 and b"1000 bytes" in answer.body
+    async with bench_client() as (b, client):
+        answer = await client.ask(request_ + GET)
+        assert (answer.status, answer.headers["connection"]) == (status, "close")
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert why in answer.body.decode() and answer.body.endswith(b"\n") and why in caplog.messages[-1]
+        assert await client.ended() == b""  # the next bytes are not parsed as a request
         await b.is_well()
 
 
@@ -1018,13 +605,6 @@ async def test_refusal_reaches_a_client_that_still_sends() -> None:
 LARGE = 1 << 20
 
 
-async def test_refused_client_that_does_not_close_is_cut_after_linger_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "LINGER_SECONDS", 0.05)
-    async with bench(echo) as b:
-        assert (await b.ask(b"nonsense\r\n\r\n")).status == 400
-        await eventually(lambda: b.server.connection_count == 0)
-
-
 @pytest.mark.parametrize("body", [post(b"x" * 100, length=LARGE), chunked(b"2\r\nab\r\n")])
 async def test_request_can_be_refused_before_its_body_arrives(body: bytes) -> None:
     async def refuse(exchange: Exchange) -> None:
@@ -1036,33 +616,6 @@ async def test_request_can_be_refused_before_its_body_arrives(body: bytes) -> No
         with contextlib.suppress(ConnectionError):
             await client.send(b"x" * LARGE)
             assert await client.ended() == b""
-
-
-async def test_request_that_is_refused_on_its_head_gets_no_100_continue() -> None:
-    async def refuse(exchange: Exchange) -> None:
-        exchange.respond(401, OK, b"")
-
-    async with bench(refuse) as b:
-        assert (await b.ask(post(b"", "Expect: 100-continue", length=5))).status == 401
-
-
-async def test_request_body_stays_with_the_client_until_the_handler_asks_for_it() -> None:
-    head_seen, go = asyncio.Event(), asyncio.Event()
-
-    async def check(exchange: Exchange) -> None:
-        head_seen.set()
-        await go.wait()
-        await exchange.read_body()
-        exchange.respond(200, OK, b"%d" % len(exchange.request.body))
-
-    async with bench_client(check, HttpLimits(body_size=50_000_000, bodies_size=50_000_000)) as (_, client):
-        sending = asyncio.create_task(client.send(post(b"x" * 50_000_000)))
-        await head_seen.wait()
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(asyncio.shield(sending), 0.2)
-        go.set()
-        assert (await client.answer()).body == b"50000000"
-        await sending
 
 
 async def test_bodies_in_progress_share_bodies_size_and_the_largest_is_refused() -> None:
@@ -1129,23 +682,6 @@ async def test_body_that_a_running_handler_has_freed_does_not_count_for_bodies_s
             assert (await client.ask(GET)).status == 200  # the connection stays open
 
 
-async def test_body_that_its_handler_has_not_asked_for_is_refused_with_503_if_bodies_size_is_exceeded() -> None:
-    go = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await go.wait()  # for example for a token that is checked elsewhere
-        await exchange.read_body()
-        await echo(exchange)
-
-    async with bench_client(wait, HttpLimits(bodies_size=LARGE // 32)) as (b, client):
-        await client.send(post(b"x" * LARGE, length=2 * LARGE))
-        await eventually(lambda: any(each._body is not None for each in _open_connections(b.server)))
-        go.set()
-        answer = await client.answer()
-        assert (answer.status, answer.headers["connection"]) == (503, "close")
-        assert b"too many large bodies" in answer.body
-
-
 @pytest.mark.parametrize("first", [b"", GET], ids=["unfinished heads", "later requests"])
 async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connection_ends(first: bytes) -> None:
     go = asyncio.Event()
@@ -1173,15 +709,8 @@ async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connec
 # ------------------------------------------------------------------------------------ limits of time and number
 
 
-async def test_slow_body_is_408() -> None:
-    async with bench(limits=HttpLimits(body_time=0.2, idle_time=60, head_time=60)) as b:
-        answer = await b.ask(chunked(b"5\r\nab"))
-        assert answer.status == 408 and b"body" in answer.body
-        await b.is_well()
-
-
 async def test_idle_connection_is_closed_without_a_response() -> None:
-    async with bench_client(limits=HttpLimits(head_time=0.2, idle_time=0.2)) as (b, client):
+    async with bench_client(limits=HttpLimits(head_time=0.1, idle_time=0.1)) as (b, client):
         assert await client.ended() == b""
         client = await b.client()
         await client.ask(GET)
@@ -1231,16 +760,6 @@ async def test_connections_add_refuses_those_over_the_share_of_a_public_address(
     for each in 2 * [*connections.open]:
         connections.remove(each)
     assert not connections.open and not connections._networks
-
-
-async def test_refused_connections_leave_after_max_refused_others() -> None:
-    async with bench(limits=HttpLimits(connections=1)) as b:
-        first = await b.client()
-        assert (await first.ask(GET)).status == 200
-        for _ in range(2 * MAX_REFUSED):
-            assert (await (await b.client()).answer()).status == 503
-        await eventually(lambda: b.server.connection_count == 1 + MAX_REFUSED)
-        assert (await first.ask(GET)).status == 200
 
 
 @needs_resource
@@ -1306,30 +825,12 @@ async def test_server_without_a_free_file_descriptor_logs_once_and_serves_later(
 
 async def test_idle_connections_cost_no_tasks() -> None:
     async with bench() as b:
-        for _ in range(450):
+        for _ in range(100):
             await b.client()
-        await eventually(lambda: b.server.connection_count == 450)
+        await eventually(lambda: b.server.connection_count == 100)
         assert len(asyncio.all_tasks()) < 10  # a connection has no task before its first request
         assert (await b.ask(GET)).status == 200
         await b.is_well()
-
-
-@pytest.mark.parametrize("request_", [post(b"abc", length=10), chunked(b"5\r\nab"), b"GET / HT"])
-async def test_disconnect_in_a_request_leaves_nothing(request_: bytes) -> None:
-    called = []
-
-    async def note(exchange: Exchange) -> None:
-        await exchange.read_body()
-        called.append(exchange.request.method)
-        await echo(exchange)
-
-    async with bench(note) as b:
-        for leave in (Client.cut, Client.close):
-            client = await b.client()
-            await client.send(request_)
-            await leave(client)
-        await b.is_well()
-        assert called == ["GET"]
 
 
 # ------------------------------------------------------------------------------------ handlers with faults
@@ -1367,15 +868,6 @@ async def test_stream_of_a_handler_that_raises_does_not_look_complete_and_ends_t
             assert not (await client.ended()).endswith(b"0\r\n\r\n")
         await eventually(lambda: b.server.connection_count == 0)
     assert served == ["/a"] and "on the way" in caplog.text
-
-
-async def test_handler_without_a_response_is_a_500(caplog: pytest.LogCaptureFixture) -> None:
-    async def silent(exchange: Exchange) -> None:
-        pass
-
-    async with bench(silent) as b:
-        assert (await b.ask(GET)).status == 500
-    assert "returned without a response" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -1501,7 +993,7 @@ async def test_tls_connection_serves_requests() -> None:
 
 
 async def test_tls_server_drops_a_client_without_tls() -> None:
-    async with bench(tls=server_tls(), limits=HttpLimits(head_time=0.3)) as b:
+    async with bench(tls=server_tls(), limits=HttpLimits(head_time=0.1)) as b:
         client = await b.client()
         await client.send(GET)
         with contextlib.suppress(ConnectionResetError):
