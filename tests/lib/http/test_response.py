@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mcp_ref.lib.http.framing import CHUNKED, MAX_RECEIVED_BYTES
+from mcp_ref.lib.http.framing import CHUNKED, MAX_RECEIVED_BYTES, BadMessage
 from mcp_ref.lib.http.origin import Origin
 from mcp_ref.lib.http.response import (
     ClientConnection,
@@ -74,6 +74,35 @@ def test_response_head_has_the_length_the_coding_and_the_end_of_the_connection(
 ) -> None:
     parsed = ResponseHead(head, 100)
     assert (parsed.is_interim, parsed.coding, parsed.keep_alive, parsed.length) == found
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *("", "hello", "SSH-2.0-OpenSSH_9.0", "HTTP/2 200 OK", "HTTP/1.1 2000 OK", "HTTP/1.1 099 OK"),
+        *("HTTP/1.1  200 OK", "HTTP/1.1 200 OK\0", "\r\nHTTP/1.1 200 OK"),
+        *(
+            "HTTP/1.1 200 OK\r\n" + line
+            for line in ("no colon", "Name : value", "X: a\r\n folded", "X: \x01", "X: a\nY: b")
+        ),
+        *("HTTP/1.1 200 OK\r\nContent-Length: " + size for size in ("x", "-1", "+5", "5, 5", "1_0", "\xb2", "9" * 30)),
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nContent-Length: 5",
+        "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nTransfer-Encoding: chunked",
+        "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+        *("HTTP/1.1 200 OK\r\nTransfer-Encoding: " + coding for coding in ("gzip, chunked", "identity")),
+        "HTTP/1.1 200 OK" + "\r\nX: y" * 101,
+    ],
+)
+def test_response_head_that_is_not_http_is_a_bad_message(head: str) -> None:
+    with pytest.raises(BadMessage):
+        print(ResponseHead(f"{head}\r\n\r\n".encode("latin-1"), 100).length)
+
+
+def test_response_head_keeps_order_duplicates_and_bytes_of_headers() -> None:
+    head = ResponseHead(
+        b"HTTP/1.1 200\r\nSet: a\r\nFrom: b\r\nSET:\t c \t\r\nEmpty:\r\nLatin: \xe9\x85\xa0x\r\n\r\n", 5
+    )
+    assert [*head.headers] == [("Set", "a"), ("From", "b"), ("SET", "c"), ("Empty", ""), ("Latin", "\xe9\x85\xa0x")]
 
 
 async def test_client_connection_pauses_reading_at_max_received_bytes_until_they_are_needed() -> None:
@@ -173,6 +202,46 @@ async def test_head_has_at_most_head_size_bytes_without_its_empty_line(is_whole:
                 await connection.send_request(b"")
 
 
+async def test_head_has_at_most_header_count_headers() -> None:
+    connection, _ = connect(limits=ClientLimits(header_count=2))
+    connection.data_received(b"HTTP/1.1 200 OK\r\nA: b\r\nA: b\r\n\r\nHTTP/1.1 200 OK\r\nA: b\r\nA: b\r\nA: b\r\n\r\n")
+    assert (await connection.read_head()).headers.get_all("A") == ("b", "b")
+    with pytest.raises(BadMessage, match="the message has 3 headers; the limit is 2"):
+        await connection.read_head()
+
+
+CHUNKED_HEAD = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+INTERIM = b"HTTP/1.1 102 Processing\r\nX: y\r\n\r\nHTTP/1.1 103 Early Hints\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"HTTP/1.1 200 OK\r\nContent-Length: 11\r\n\r\nhello world",
+        CHUNKED_HEAD + b"5\r\nhello\r\n6;a=b\r\n world\r\n000\r\nT: x\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ntransfer-encoding: Chunked\r\n\r\nB\r\nhello world\r\n0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\n\r\nhello world",
+        b"HTTP/1.0 200\r\n\r\nhello world",
+        b"HTTP/1.1 200 OK\r\nContent-Encoding: identity\r\nContent-Length: 11\r\n\r\nhello world",
+        INTERIM + b"HTTP/1.1 200 OK\r\n\r\nhello world",
+    ],
+    ids=["length", "chunks", "one chunk", "until close", "HTTP/1.0", "identity", "after 102 and 103"],
+)
+@pytest.mark.parametrize("size", [1, 7, 1000])
+async def test_response_body_is_the_same_for_every_framing_and_every_cut(data: bytes, size: int) -> None:
+    connection, _ = connect()
+
+    async def receive() -> bytes:
+        return await HttpResponse("", "GET", await connection.read_head(), connection).read(11)
+
+    reading = asyncio.create_task(receive())
+    for start in range(0, len(data), size):
+        connection.data_received(data[start : start + size])
+        await asyncio.sleep(0)
+    connection.connection_lost(None)
+    assert await reading == b"hello world"
+
+
 def respond(head: bytes, body: bytes = b"", method: str = "GET", idle: float | None = None) -> HttpResponse:
     connection, _ = connect(limits=ClientLimits(idle=idle))
     connection.received += body
@@ -223,6 +292,8 @@ async def test_response_to_head_and_status_204_have_no_body(method: str, status:
         ("Content-Length: 5", b"hell", None, HttpError("the connection ended in the middle of the response")),
         ("Content-Length: 5", b"hell", OSError("reset"),
          HttpError("the connection broke in the middle of the response: reset")),
+        ("Transfer-Encoding: chunked", b"5\r\nhello\r\n0\r\n", None,
+         HttpError("the connection ended in the middle of the response")),
         ("Transfer-Encoding: chunked", b"x\r\n", None,
          HttpError("the response is not HTTP/1: invalid chunk size: b'x'")),
         ("Content-Length: 5", b"hell", "wait", HttpTimeout("no further byte of the response came within 0.001 s")),
