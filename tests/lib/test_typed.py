@@ -36,14 +36,7 @@ from uuid import UUID
 import pytest
 
 from mcp_ref.lib.jsonschema import compile_schema
-from mcp_ref.lib.typed import (
-    ConversionError,
-    UnsupportedType,
-    reader_of,
-    schema_of,
-    signature_of,
-    to_json,
-)
+from mcp_ref.lib.typed import ConversionError, UnsupportedType, reader_of, schema_of, signature_of, to_json
 from mcp_ref.lib.typed.annotations import MAX_DEPTH
 from mcp_ref.lib.typed.values import JSON, MAX_VALUE_DEPTH
 

@@ -870,13 +870,7 @@ async def test_stream_of_a_handler_that_raises_does_not_look_complete_and_ends_t
     assert served == ["/a"] and "on the way" in caplog.text
 
 
-@pytest.mark.parametrize(
-    "headers",
-    [
-        [("A", "b\r\nSet-Cookie: forged")],
-        [("Content-Length", "5")],
-    ],
-)
+@pytest.mark.parametrize("headers", [[("A", "b\r\nSet-Cookie: forged")], [("Content-Length", "5")]])
 async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_error(headers: HeaderList) -> None:
     async def wrong(exchange: Exchange) -> None:
         with pytest.raises(ValueError, match="header"):
