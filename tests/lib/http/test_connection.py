@@ -126,6 +126,12 @@ async def read(exchange: Exchange) -> None:
     exchange.respond(200, [], b"%d" % len(exchange.request.body))
 
 
+async def turns() -> None:
+    """Let the tasks of handlers run until they wait."""
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
 held: list[Exchange] = []
 given_up: list[Exchange] = []
 streams: list[StreamingResponse] = []
@@ -161,8 +167,7 @@ async def test_connection_ends_exactly_at_the_time_limit_of_its_phase(
 ) -> None:
     wire = Wire(handler)
     wire.send(data)
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns()
     wire.take()
     monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: NOW + 1))
     if data and not data.endswith(b"\n"):
@@ -170,8 +175,7 @@ async def test_connection_ends_exactly_at_the_time_limit_of_its_phase(
     wire.connection.check_time_limits(NOW + seconds - 0.001)
     assert wire.take() == ([], "")
     wire.connection.check_time_limits(NOW + seconds)
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns()
     assert wire.take() == (calls, line)
 
 
@@ -244,8 +248,7 @@ async def test_pipelined_request_gets_its_own_body_if_this_arrives_later() -> No
     wire.send(post(1) + b"1" + post(2) + b"2")
     for more, end in ((b"", b"\r\n\r\n1"), (b"3", b"\r\n\r\n2")):
         wire.send(more)
-        for _ in range(4):
-            await asyncio.sleep(0)
+        await turns()
         assert wire.transport.written.endswith(end)
         wire.take()
 
@@ -289,8 +292,7 @@ async def test_100_continue_is_sent_when_the_handler_asks_for_the_body(arrived: 
     await asyncio.sleep(0)
     assert wire.take()[1] == line
     wire.send(body[len(arrived) :])
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns()
     assert wire.take()[1] == "HTTP/1.1 200 OK"
 
 
@@ -336,8 +338,7 @@ async def test_lost_connection_fails_the_body_and_leaves_nothing() -> None:
     assert wire.connections.bodies._used == MIN_COUNTED_SIZE
     wire.connection.connection_lost(None)
     assert wire.connections.open
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns()
     assert [(each.status, str(each)) for each in errors] == [(CLIENT_DISCONNECTED, "the client has disconnected")] * 2
     assert not wire.connections.open and wire.connections.bodies._used == 0
     assert not wire.connections._networks and wire.take()[1] == ""
@@ -371,24 +372,90 @@ async def test_handler_whose_client_has_left_needs_no_response(
         assert wire.connection.eof_received()
     else:
         wire.connection.connection_lost(None)
-    for _ in range(4):
-        await asyncio.sleep(0)
+    await turns()
     assert wire.take() == (["close"] if is_half_closed else [], "") and not caplog.records
     assert is_half_closed or not wire.connections.open
 
 
-async def test_late_stream_that_is_kept_open_holds_neither_its_request_nor_its_body() -> None:
-    async def hold_after_body(exchange: Exchange) -> None:
-        await exchange.read_body()
-        hold(exchange)
+async def hold_with_body(exchange: Exchange) -> None:
+    """Read the body, and respond later."""
+    await exchange.read_body()
+    hold(exchange)
 
-    wire, size = Wire(hold_after_body), SMALL_BODY + 1
+
+def open_wires(count: int, limits: HttpLimits, handler: Handler) -> list[Wire]:
+    """Return so many connections of one server."""
+    connections = Connections(handler, limits, count, lambda body: False)
+    return [Wire(handler, connections=connections, peer=None) for _ in range(count)]
+
+
+async def test_late_stream_that_is_kept_open_holds_neither_its_request_nor_its_body() -> None:
+    wire, size = Wire(hold_with_body), SMALL_BODY + 1
     wire.send(post(size) + b"x" * size)
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns()
     assert wire.connections.bodies._used == size
     held[0].stream(200, []).keep_open(ended.append)
     assert wire.connections.bodies._used == 0 and wire.connection._exchange is None
+
+
+async def test_body_of_a_running_handler_counts_for_bodies_size_until_the_handler_forgets_it() -> None:
+    size = SMALL_BODY + 2
+    wires = open_wires(4, HttpLimits(bodies_size=2 * size), hold_with_body)
+    bodies = wires[0].connections.bodies
+    for wire, length in zip(wires, (size + 1, size, size - 1), strict=False):
+        wire.send(post(length) + b"x" * length)
+        await turns()
+    assert [wire.take()[1][:12] for wire in wires[:3]] == ["", "HTTP/1.1 503", ""]
+    assert bodies._used == 2 * size
+    for exchange in held:
+        exchange.forget_body()
+        assert exchange.request.body == b""
+    assert bodies._used == 0
+    wires[3].send(post(2 * size) + b"x" * 2 * size)
+    await turns()
+    assert len(held) == 3
+    held[0].respond(200, [], b"")
+    assert wires[0].take() == ([], "HTTP/1.1 200 OK")  # the connection stays open
+
+
+@pytest.mark.parametrize("first", [b"", GET], ids=["unfinished heads", "later requests"])
+async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connection_ends(first: bytes) -> None:
+    wires = open_wires(6, HttpLimits(bodies_size=100_000), hold)
+    memory = wires[0].connections.bodies
+    for wire in wires:
+        wire.send(first + GET[:-2] + b"X: " + b"x" * (22_000 if wire is wires[1] else 17_000))
+        if wire is wires[5]:
+            assert wires[1].take()[0] == [MAX_UNCOUNTED, "abort"]
+            wires[1].connection.connection_lost(None)
+    assert memory._used <= 100_000 and len(memory._sizes) == 5
+    wires[5].send(b"\r\n\r\n")
+    held[-1].respond(200, [], b"")
+    await turns()
+    assert len(memory._sizes) == 4 and wires[5].take()[1] == "HTTP/1.1 200 OK"
+
+
+@pytest.mark.parametrize("client_leaves", [False, True])
+async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_response(client_leaves: bool) -> None:
+    async def cancel_itself(exchange: Exchange) -> None:
+        await hold_with_body(exchange)
+        if client_leaves:
+            left = asyncio.Event()
+            exchange.on_disconnect(left.set)
+            await left.wait()
+        task = asyncio.current_task()
+        assert task is not None
+        task.cancel()
+        await asyncio.Event().wait()
+
+    wire, size = Wire(cancel_itself), SMALL_BODY + 1
+    wire.send(post(size) + b"x" * size)
+    await turns()
+    if client_leaves:
+        wire.connection.connection_lost(None)
+        await turns()
+        assert not wire.connections.open
+    assert wire.take()[1] == "" and wire.transport.is_closed and given_up == held
+    assert wire.connections.bodies._used == 0
 
 
 async def test_lost_connection_ends_its_stream_once() -> None:
@@ -471,8 +538,7 @@ async def test_server_that_stops_closes_each_connection_after_its_response(
     for exchange in held:
         assert wire.take() == ([], "")
         exchange.respond(200, [], b"")
-    for _ in range(3):
-        await asyncio.sleep(0)
+    await turns()
     assert wire.take() == (calls, line) and not wire.connection.parser.buffer
 
 
@@ -516,8 +582,7 @@ async def test_next_request_waits_until_the_client_has_read_the_response() -> No
     await asyncio.sleep(0)
     assert len(held) == 1
     wire.connection.resume_writing()
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
+    await turns()
     assert len(held) == 2 and wire.connections.unread_bytes == 0
 
 

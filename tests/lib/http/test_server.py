@@ -24,7 +24,7 @@ import mcp_ref.lib.turns as turns_module
 from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
 from mcp_ref.lib.http.connections import Connections
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
-from mcp_ref.lib.http.message import MIN_COUNTED_SIZE, Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
+from mcp_ref.lib.http.message import Exchange, Handler, HeaderList, HttpLimits, StreamingResponse
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.http.server import STARTING_BATCH, HttpServer, allowed_connections, start_server
 from mcp_ref.lib.turns import MAX_WAITING_FULL
@@ -483,31 +483,6 @@ async def test_server_close_gives_up_late_responses(how: str) -> None:
         assert b.server.connection_count == 0 and late.cancelled == late.exchanges
 
 
-@pytest.mark.parametrize("client_leaves", [False, True])
-async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_response(client_leaves: bool) -> None:
-    late, has_left = Late(), asyncio.Event()
-
-    async def cancel_itself(exchange: Exchange) -> None:
-        await late.handle(exchange)
-        if client_leaves:
-            exchange.on_disconnect(has_left.set)
-            await has_left.wait()
-        task = asyncio.current_task()
-        assert task is not None
-        task.cancel()
-        await asyncio.Event().wait()
-
-    async with bench_client(cancel_itself) as (b, client), asyncio.timeout(PATIENCE):
-        await client.send(post(b"x" * LARGE))
-        if client_leaves:
-            await eventually(lambda: len(late.exchanges) == 1)
-            await client.cut()
-        else:
-            assert await client.ended() == b""
-        await eventually(lambda: b.server.connection_count == 0)
-        assert late.cancelled == late.exchanges and b.server._connections.bodies._used == 0
-
-
 @pytest.mark.parametrize("how", WAYS_TO_LEAVE)
 async def test_stream_is_gone_after_a_disconnect(how: str) -> None:
     streams: list[StreamingResponse] = []
@@ -638,72 +613,6 @@ async def test_bodies_in_progress_share_bodies_size_and_the_largest_is_refused()
         await late.send(b"x" * LARGE)
         assert (await late.answer()).status == 200
         assert (b.server._connections.bodies._used, b.server._connections.bodies._sizes) == (0, {})
-
-
-async def test_bodies_of_running_handlers_count_for_bodies_size() -> None:
-    go = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await exchange.read_body()
-        if len(exchange.request.body) > LARGE:
-            await go.wait()
-        await echo(exchange)
-
-    async with bench(wait, HttpLimits(bodies_size=3 * LARGE)) as b:
-        first, second = await b.client(), await b.client()
-        await first.send(post(b"x" * 2 * LARGE))
-        await eventually(lambda: b.server._connections.bodies._used == 2 * LARGE)
-        assert (await second.ask(post(b"x" * (LARGE + 1)))).status == 503  # the body of the handler is larger
-        assert (await b.ask(post(b"x" * LARGE))).status == 200
-        go.set()
-        assert (await first.answer()).status == 200
-
-
-async def test_body_that_a_running_handler_has_freed_does_not_count_for_bodies_size() -> None:
-    sizes = [*3 * [2 * LARGE], MIN_COUNTED_SIZE]
-    go, freed = asyncio.Event(), list[int]()
-
-    async def wait(exchange: Exchange) -> None:
-        await exchange.read_body()
-        freed.append(len(exchange.request.body))
-        exchange.forget_body()
-        assert exchange.request.body == b""
-        await go.wait()
-        await echo(exchange)
-
-    async with bench(wait, HttpLimits(bodies_size=3 * LARGE)) as b:
-        clients = [await b.client() for _ in range(4)]
-        for number, client in enumerate(clients, 1):
-            await client.send(post(b"x" * sizes[number - 1]))
-            await eventually(lambda count=number: freed == sizes[:count])  # type: ignore[misc]
-        go.set()
-        for client in clients:
-            assert (await client.answer()).status == 200
-            assert (await client.ask(GET)).status == 200  # the connection stays open
-
-
-@pytest.mark.parametrize("first", [b"", GET], ids=["unfinished heads", "later requests"])
-async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connection_ends(first: bytes) -> None:
-    go = asyncio.Event()
-
-    async def wait(exchange: Exchange) -> None:
-        await go.wait()
-        await echo(exchange)
-
-    async with bench(wait, HttpLimits(bodies_size=100_000)) as b:
-        memory, clients = b.server._connections.bodies, [await b.client() for _ in range(6)]
-        for number, client in enumerate(clients):
-            await client.send(first + GET[:-2] + b"X: " + b"x" * (22_000 if number == 1 else 17_000))
-            await eventually(lambda count=number + 1: len(memory._sizes) == min(count, 5))  # type: ignore[misc]
-        assert memory._used <= 100_000 and len(memory._sizes) == 5
-        assert await clients[1].reader.read() == b""
-        go.set()
-        for client in (clients[0], clients[5]):
-            await client.send(b"\r\n\r\n")
-            for _ in range(2 if first else 1):
-                assert (await client.answer()).status == 200
-        await eventually(lambda: len(memory._sizes) == 3)
-    assert memory._used == 0
 
 
 # ------------------------------------------------------------------------------------ limits of time and number
