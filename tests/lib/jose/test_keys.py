@@ -183,7 +183,9 @@ def test_parse_key_set_tells_why_all_keys_are_unusable() -> None:
 
 @pytest.mark.attack("A13")
 def test_parse_key_set_limits() -> None:
+    start = time.process_time()  # keys on Edwards' curve cost the most: a square root each
     assert len(parse_key_set(key_set(*[OKP_JWK] * MAX_KEYS))) == MAX_KEYS
+    assert time.process_time() - start < 2
     with pytest.raises(JoseError, match=str(MAX_KEYS)):
         parse_key_set(key_set(*[OKP_JWK] * (MAX_KEYS + 1)))
     text = key_set(OKP_JWK)
@@ -206,14 +208,6 @@ def test_parse_key_set_limits() -> None:
 def test_parse_key_set_refuses_texts_that_are_not_strict_json(text: bytes) -> None:
     with pytest.raises(JoseError):
         parse_key_set(text)
-
-
-@pytest.mark.attack("A13")
-def test_parse_key_set_of_hostile_keys_ends_soon() -> None:
-    """Parse the slowest set within the limits: keys on Edwards' curve cost the most, one square root each."""
-    start = time.process_time()
-    parse_key_set(key_set(*[OKP_JWK] * MAX_KEYS))
-    assert time.process_time() - start < 2
 
 
 def test_parse_object_counts_brackets() -> None:

@@ -76,12 +76,6 @@ def test_verify_accepts_the_tokens_of_the_rfcs(token: str, jwk: dict[str, JSON],
         parse_jws(token, {"PS512"})
 
 
-def test_payload_of_the_rfc_is_a_set_of_claims() -> None:
-    with pytest.raises(JoseError, match="aud"):
-        check_claims(parse_object(parse_jws(RS256_TOKEN).payload), {"joe"}, {"anyone"}, 1_300_819_379)
-    assert json.loads(parse_jws(RS256_TOKEN).payload)["exp"] == 1_300_819_380
-
-
 def test_proof_of_the_rfc_is_verified_with_the_key_in_its_header() -> None:
     """Verify a proof of possession, the only use of a key from a header: `parse_jws` itself ignores such keys."""
     jws = parse_jws(examples.DPOP_PROOF)
@@ -374,16 +368,10 @@ def test_check_claims_refuses_a_token_without(name: str) -> None:
         check({key: value for key, value in CLAIMS.items() if key != name})
 
 
-@pytest.mark.parametrize("payload", ["", "[]", "null", '"x"', "{", '{"exp": 1, "exp": 2}', '{"exp": 1e999}', "\xa0{}"])
+@pytest.mark.parametrize("payload", ["", "[]", "null", '"x"', "{", '{"exp": 1, "exp": 2}', "\xa0{}"])
 def test_check_claims_refuses_payloads_that_are_not_claims(payload: str) -> None:
     with pytest.raises(JoseError):
         check_token(raw('{"alg": "ES256"}', payload))
-
-
-def test_check_claims_exp_of_infinity_is_not_a_date() -> None:
-    claims = json.dumps({**CLAIMS, "exp": 0}).replace('"exp": 0', '"exp": 1e999')
-    with pytest.raises(JoseError, match="exp"):
-        check_token(raw('{"alg": "ES256"}', claims))
 
 
 def test_check_claims_tolerates_clocks_by_the_skew() -> None:
@@ -400,6 +388,12 @@ def test_parse_jws_refuses_other_types() -> None:
             check(CLAIMS, typ=written)
     with pytest.raises(JoseError, match="typ"):
         parse_jws(make(CLAIMS), types={"at+jwt"})
+
+
+def test_check_claims_refuses_an_infinite_exp() -> None:
+    claims = json.dumps({**CLAIMS, "exp": 0}).replace('"exp": 0', '"exp": 1e999')
+    with pytest.raises(JoseError, match="exp"):
+        check_token(raw('{"alg": "ES256"}', claims))
 
 
 def test_read_date() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -22,3 +23,16 @@ def vectors(name: str) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
     for group in json.loads((FOLDER / f"{name}_test.json").read_text("utf-8"))["testGroups"]:
         for test in group["tests"]:
             yield group, test
+
+
+def verdicts(name: str, verify: Callable[[dict[str, Any], dict[str, Any]], bool]) -> tuple[int, int]:
+    """Verify each test of a file by its group and its test. Return how many signatures are valid and invalid.
+
+    Fail if one of them is valid where Wycheproof says otherwise.
+    """
+    counts = Counter[bool]()
+    for group, test in vectors(name):
+        is_valid = verify(group, test)
+        counts[is_valid] += 1
+        assert is_valid == (test["result"] == "valid"), test
+    return counts[True], counts[False]
