@@ -135,10 +135,8 @@ def test_decode_invalid_json_whose_id_cannot_be_sent_back_has_no_id() -> None:
 
 @pytest.mark.parametrize("depth", [0, 1, 7, 8, 9, 20])
 def test_nesting_depth_counts_arrays_and_objects_outside_of_strings(depth: int) -> None:
-    assert (
-        nesting_depth("[{" * (depth // 2) + "[" * (depth % 2) + ',"[{"' + "]" * (depth % 2) + "}]" * (depth // 2))
-        == depth
-    )
+    text = "[{" * (depth // 2) + "[" * (depth % 2) + ',"[{"' + "]" * (depth % 2) + "}]" * (depth // 2)
+    assert nesting_depth(text) == depth
 
 
 def test_decode_depth_limit_is_exact() -> None:
@@ -171,17 +169,9 @@ def test_decode_checks_the_depth_before_it_reads_the_values(frame: bytes, monkey
     assert "deeper than 200 levels" in refused(frame).error.message
 
 
-def test_decode_brackets_inside_strings_do_not_count_as_depth() -> None:
-    text = '[{"' * 5000
-    found = decode(json.dumps({"jsonrpc": "2.0", "method": "x", "params": {"a": text, "b": [[]] * 300}}).encode())
-    assert isinstance(found, Notification)
-
-
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
 def test_decode_notification_has_no_id() -> None:
-    assert decode(b'{"jsonrpc":"2.0","method":"notifications/initialized"}') == Notification(
-        "notifications/initialized"
-    )
+    assert decode(b'{"jsonrpc":"2.0","method":"x"}') == Notification("x")
     assert b'"id"' not in encode(Notification("x"))
 
 
@@ -210,12 +200,9 @@ def test_decode_malformed_response_is_marked_and_names_its_request(frame: bytes)
 
 def test_decode_error_response_may_have_null_or_no_id() -> None:
     error = Error(-32700, "x", {"a": 1})
-    assert decode(b'{"jsonrpc":"2.0","error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(
-        None, error
-    )
-    assert decode(b'{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x","data":{"a":1}}}') == ErrorResponse(
-        None, error
-    )
+    for id in (b"", b'"id":null,'):
+        frame = b'{"jsonrpc":"2.0",%b"error":{"code":-32700,"message":"x","data":{"a":1}}}' % id
+        assert decode(frame) == ErrorResponse(None, error)
     assert json.loads(encode(ErrorResponse(None, error)))["id"] is None
     assert "id" not in json.loads(encode(ErrorResponse(None, error, omit_id=True)))
 
@@ -303,7 +290,7 @@ def test_decode_never_raises() -> None:
     seed = (
         b'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"a","arguments":{"x":[1,2,{"y":"\\u00e9"}]}}}'
     )
-    for _ in range(5000):
+    for _ in range(2000):
         frame = bytearray(seed)
         for _ in range(random.randint(1, 8)):
             at = random.randrange(len(frame))
