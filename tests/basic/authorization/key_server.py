@@ -101,6 +101,14 @@ async def dripping(exchange: Exchange) -> None:
         await asyncio.sleep(0.01)
 
 
+async def flooding(exchange: Exchange) -> None:
+    """Send a text of 10 MB without its length."""
+    response = exchange.stream(200, [("Content-Type", "application/json")])
+    for _ in range(160):
+        response.write(b" " * 64 * 1024)
+        await response.drain()
+
+
 @contextlib.asynccontextmanager
 async def key_server() -> AsyncIterator[KeyServer]:
     """Run an issuer."""

@@ -2,7 +2,7 @@
 
 Each of these tests has the marker `attack` with a label of this table. Find the tests of a row with
 `grep -rn 'attack("A9"' tests`. The tests of a defense that is in one module are beside the tests of this module. The
-tests below need several modules, or a second process.
+tests below need several modules.
 
     A1   tokens that are forged, changed, expired, or made for another server or another purpose
     A2   a server that claims the `resource` of another server
@@ -29,187 +29,19 @@ tests below need several modules, or a second process.
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
-import os
-import sys
-import time
-from pathlib import Path
 
 import pytest
 
-from mcp_ref import AuthorizationCode, AuthorizationError, Client, DiscoveryFailed, FileStore, HttpClient, SignInRefused
-from mcp_ref.lib.http.message import Exchange
-from mcp_ref.lib.jose.keys import JSON, make_private_key
-from mcp_ref.lib.jose.tokens import sign_jwt
-from tests.basic.authorization.hostile_documents import HARMLESS, PLACES, ROUNDS, hostile_documents
-from tests.basic.authorization.key_server import RESOURCE
-from tests.basic.authorization.protected_server import modern_call
+from mcp_ref import AuthorizationCode, AuthorizationError, Client, DiscoveryFailed, HttpClient, SignInRefused
 from tests.protected_servers import PRM_PATH, protected, silence, status
-from tests.settings import MODERN, ROOT, eventually
-
-MAX_GROWTH = 6_000_000
-"""Maximum growth of the memory of an attacked process, in bytes. One hostile document has 10 MB."""
+from tests.settings import MODERN, eventually
 
 
 async def sign_in(url: str, login: AuthorizationCode) -> None:
     """Connect a client to a protected server, and close it."""
     async with Client(url, revision=MODERN, authorization=login):
         pass
-
-
-async def start(*words: str) -> asyncio.subprocess.Process:
-    """Start a Python program with pipes to its stdin and stdout."""
-    return await asyncio.create_subprocess_exec(
-        sys.executable, *words, cwd=ROOT, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
-    )
-
-
-async def line_of(program: asyncio.subprocess.Process, said: str | None = None) -> str:
-    """Write a line to a program, if any, and return the next line that it prints."""
-    assert program.stdin is not None and program.stdout is not None
-    if said is not None:
-        program.stdin.write(f"{said}\n".encode())
-    return (await program.stdout.readline()).decode().strip()
-
-
-async def end(*programs: asyncio.subprocess.Process) -> None:
-    """Close the stdin of programs, and wait for their end."""
-    for program in programs:
-        await program.communicate(b"")
-
-
-@pytest.mark.attack("A13")
-async def test_hostile_metadata_are_an_error_of_the_client_and_its_memory_stays_flat() -> None:
-    async with hostile_documents() as base:
-        program = await start("-m", "tests.basic.authorization.hostile_documents", "client", base)
-        report = json.loads(await line_of(program))
-        await end(program)
-    assert len(report["errors"]) == 10 and all("found no" in error for error in report["errors"].values())
-    assert report["slowest"] < 5 and report["growth"] < MAX_GROWTH, report
-
-
-@pytest.mark.attack("A13")
-async def test_hostile_keys_are_503_and_the_memory_of_the_server_stays_flat() -> None:
-    key = make_private_key()
-    async with hostile_documents() as base, HttpClient() as http:
-        program = await start("-m", "tests.basic.authorization.hostile_documents", "server", base)
-        url = await line_of(program)
-
-        async def post(place: str, attack: str) -> None:
-            claims: dict[str, JSON] = {
-                "iss": f"{base}/{place}/{attack}",
-                "aud": RESOURCE,
-                "sub": "a",
-                "exp": time.time() + 60,
-            }
-            token = sign_jwt({"alg": "ES256", "typ": "at+jwt", "kid": "1"}, claims, key.sign)
-            headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-            began = time.monotonic()
-            async with http.request("POST", url, headers, json.dumps(modern_call("x")).encode()) as response:
-                await response.read(10_000)
-            assert response.status == (401 if attack == HARMLESS else 503), (place, attack)
-            assert time.monotonic() - began < 5, (place, attack)
-
-        await post("keys", HARMLESS)
-        before = int(await line_of(program, "memory"))
-        for _ in range(ROUNDS):
-            for place in ("issuer", "keys"):
-                for attack in PLACES[place]:
-                    await post(place, attack)
-        growth = int(await line_of(program, "memory")) - before
-        await end(program)
-    assert growth < MAX_GROWTH, growth
-
-
-# ------------------------------------------------------------------------------------------------ other processes
-
-
-_CALLER = """
-import asyncio, sys
-from mcp_ref import AuthorizationCode, Client, FileStore
-
-async def refuse(url):
-    raise AssertionError("the user must not be asked again")
-
-async def main():
-    print("ready", flush=True)
-    sys.stdin.readline()
-    login = AuthorizationCode(store=FileStore(sys.argv[2]), open_browser=refuse)
-    print("calling", flush=True)
-    async with Client(sys.argv[1], authorization=login) as client:
-        print((await client.call_tool("read")).text, flush=True)
-
-asyncio.run(main())
-"""
-
-
-@pytest.mark.attack("A9")
-async def test_processes_that_share_a_credential_store_send_one_refresh_request(tmp_path: Path) -> None:
-    path, both_call = tmp_path / "credentials.json", asyncio.Event()
-    async with protected() as world:
-        world.auth.token_response["expires_in"] = 0
-        await sign_in(world.url, AuthorizationCode(store=FileStore(path), open_browser=world.browse))
-        world.auth.token_response["expires_in"] = 3600
-        spent = set(world.auth.refresh_tokens)
-
-        async def refresh(exchange: Exchange) -> None:
-            await both_call.wait()
-            world.auth.refresh_tokens.clear()  # the refresh token rotates
-            await status(200, world.auth.issue({"read"}))(exchange)
-
-        world.auth.instead("/token", refresh)
-        programs = [await start("-c", _CALLER, world.url, str(path)) for _ in range(2)]
-        assert [await line_of(program) for program in programs] == ["ready", "ready"]
-        assert [await line_of(program, "go") for program in programs] == ["calling", "calling"]
-        both_call.set()
-        assert [await line_of(program) for program in programs] == ["read", "read"]
-        await end(*programs)
-        [_, refreshed] = world.auth.requests("/token")
-        assert {refreshed.values["refresh_token"]} == spent and len(world.opened) == 1
-        await sign_in(world.url, AuthorizationCode(store=FileStore(path), open_browser=None))
-        assert len(world.auth.requests("/token")) == 2  # the new refresh token is in the file
-
-
-_OPENER = """
-import asyncio, sys, threading
-from mcp_ref.basic.authorization.loopback import open_in_browser
-asyncio.run(open_in_browser(sys.argv[1]))
-for thread in threading.enumerate():
-    if thread.name == "mcp-browser":
-        thread.join(10)
-"""
-
-
-@pytest.mark.attack("A5")
-@pytest.mark.skipif(os.name == "nt", reason="the fake browser is a shell script")
-async def test_authorization_url_is_one_argument_of_the_browser_and_no_shell_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    browser, marker = tmp_path / "browser", tmp_path / "marker"
-    browser.write_text(f"#!{sys.executable}\nimport json, sys\nprint(json.dumps(sys.argv[1:]))\n")
-    browser.chmod(0o700)
-    monkeypatch.setenv("BROWSER", f"{browser} %s")
-    monkeypatch.setenv("DISPLAY", ":0")
-    async with protected() as world:
-        found: list[str] = []
-
-        async def open_elsewhere(url: str) -> None:
-            program = await start("-c", _OPENER, url)
-            found.append(await line_of(program))
-            await end(program)
-            raise RuntimeError("the browser has opened the URL")
-
-        hostile = f"/authorize\"';touch {marker};`touch {marker}`$(touch {marker})|&"
-        world.auth.metadata["authorization_endpoint"] = (world.auth.base + hostile).replace(" ", "${IFS}")
-        with pytest.raises(AuthorizationError, match="the browser has opened"):
-            await sign_in(world.url, AuthorizationCode(open_browser=open_elsewhere))
-        [arguments] = found
-        assert len(json.loads(arguments)) == 1 and not set(arguments[2:-2]) & set("\"`$()|;' <>\\")
-    assert not marker.exists()
-
-
-# ------------------------------------------------------------------------------------------------ several modules
 
 
 @pytest.mark.attack("A2")

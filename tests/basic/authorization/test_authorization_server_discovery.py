@@ -15,8 +15,8 @@ from mcp_ref.basic.authorization.authorization_server_discovery import PeerReque
 from mcp_ref.basic.authorization.metadata import MAX_DOCUMENT, MAX_ISSUERS, ResourceMetadata, ServerMetadata
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.http.client import ForbiddenAddress
-from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.response import HttpError
+from tests.basic.authorization.key_server import dripping, flooding
 from tests.protected_servers import AS_PATH, PRM_PATH, Step, World, authorization_server, protected, silence, status
 from tests.settings import eventually
 
@@ -167,10 +167,11 @@ async def test_configured_issuer_may_differ_by_a_slash_at_the_end_only() -> None
         (status(200, b"<html>"), "cannot be read"),
         (status(200, b"[" * 10_000), "cannot be read"),
         (status(200, b" " * (MAX_DOCUMENT + 1)), "more than the limit"),
+        (flooding, "which is the limit"),
         (status(307, b"", ("Location", "/elsewhere")), "status 307"),
         (status(200, {"resource": "x", "authorization_servers": []}), "authorization_servers"),
     ],
-    ids=["500", "html", "deep", "large", "redirect", "no server"],
+    ids=["500", "html", "deep", "large", "flood", "redirect", "no server"],
 )
 async def test_outage_is_not_the_absence_of_metadata(step: Step, fault: str) -> None:
     async with protected() as world:
@@ -230,14 +231,7 @@ async def test_client_without_2025_03_26_never_uses_the_origin() -> None:
 async def test_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "DOCUMENT_SECONDS", 0.1)
     async with protected() as world:
-
-        async def drip(exchange: Exchange) -> None:
-            stream = exchange.stream(200, [])
-            while not stream.ended.done():
-                stream.write(b" ")
-                await asyncio.sleep(0.01)
-
-        world.mcp.always(HERE, drip)
+        world.mcp.always(HERE, dripping)
         world.mcp.always(PRM_PATH, silence)
         with pytest.raises(DiscoveryFailed, match=r"within 0\.1 s") as caught:
             await _discover(world)

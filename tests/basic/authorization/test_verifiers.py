@@ -32,6 +32,7 @@ from tests.basic.authorization.key_server import (
     Misbehave,
     dripping,
     failing,
+    flooding,
     key_server,
     saying,
     send,
@@ -380,6 +381,7 @@ def _rsa(modulus: int, exponent: int) -> bytes:
 
 HOSTILE: dict[str, Misbehave] = {
     "10 MB": saying(b'{"keys": [' + b" " * 10_000_000 + b"]}"),
+    "flood": flooding,
     "drip": dripping,
     "1000 keys": saying(_keys(1000)),
     "depth": saying(b'{"keys": ' + b"[" * 10_000 + b"]" * 10_000 + b"}"),
