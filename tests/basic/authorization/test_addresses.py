@@ -113,6 +113,23 @@ def test_authorization_base_url_is_the_url_without_its_path() -> None:
     assert issuer_metadata_urls(base)[0] == "https://api.example.com/.well-known/oauth-authorization-server"
 
 
+OWN_RESOURCES = [
+    "https://mcp.example/team/notes", "https://mcp.example/team/notes/", "HTTPS://MCP.EXAMPLE:443/team/notes",
+]  # fmt: skip
+ANCESTORS = [
+    "https://mcp.example/team", "https://mcp.example/team/", "https://mcp.example/", "https://mcp.example",
+]  # fmt: skip
+FOREIGN_RESOURCES = [
+    "https://mcp.example/team/notes2", "https://mcp.example/team/note", "https://mcp.example/te",
+    "https://mcp.example/team/notes/more", "https://mcp.example/team/Notes", "https://mcp.example/team/%6eotes",
+    "https://mcp.example/team/../team/notes", "https://mcp.example/team/notes//", "https://mcp.example/team/notes#x",
+    "https://mcp.example/team/notes#", "https://mcp.example/team/notes?x=y", "https://user@mcp.example/team/notes",
+    "https://mcp.example.evil.example/team/notes", "https://mcp.example:8443/team/notes",
+    "http://mcp.example/team/notes", "https://other.example/team/notes", " https://mcp.example/team/notes",
+    "https://mcp.example/team/no\ntes", "mcp.example/team/notes", "",
+]  # fmt: skip
+
+
 @pytest.mark.spec(
     "2026-07-28/basic/authorization/index#resource-parameter-implementation-3",
     "2025-06-18..2025-11-25/basic/authorization#resource-parameter-implementation-3",
@@ -120,33 +137,9 @@ def test_authorization_base_url_is_the_url_without_its_path() -> None:
 @pytest.mark.parametrize(
     ("resource", "own", "root"),
     [
-        ("https://mcp.example/team/notes", True, True),
-        ("https://mcp.example/team/notes/", True, True),
-        ("HTTPS://MCP.EXAMPLE:443/team/notes", True, True),
-        ("https://mcp.example/team", False, True),
-        ("https://mcp.example/team/", False, True),
-        ("https://mcp.example/", False, True),
-        ("https://mcp.example", False, True),
-        ("https://mcp.example/team/notes2", False, False),
-        ("https://mcp.example/team/note", False, False),
-        ("https://mcp.example/te", False, False),
-        ("https://mcp.example/team/notes/more", False, False),
-        ("https://mcp.example/team/Notes", False, False),
-        ("https://mcp.example/team/%6eotes", False, False),
-        ("https://mcp.example/team/../team/notes", False, False),
-        ("https://mcp.example/team/notes//", False, False),
-        ("https://mcp.example/team/notes#x", False, False),
-        ("https://mcp.example/team/notes#", False, False),
-        ("https://mcp.example/team/notes?x=y", False, False),
-        ("https://user@mcp.example/team/notes", False, False),
-        ("https://mcp.example.evil.example/team/notes", False, False),
-        ("https://mcp.example:8443/team/notes", False, False),
-        ("http://mcp.example/team/notes", False, False),
-        ("https://other.example/team/notes", False, False),
-        (" https://mcp.example/team/notes", False, False),
-        ("https://mcp.example/team/no\ntes", False, False),
-        ("mcp.example/team/notes", False, False),
-        ("", False, False),
+        *((resource, True, True) for resource in OWN_RESOURCES),
+        *((resource, False, True) for resource in ANCESTORS),
+        *((resource, False, False) for resource in FOREIGN_RESOURCES),
     ],
 )
 @pytest.mark.attack("A2")
@@ -209,38 +202,24 @@ def test_check_fetchable_allows_https_and_between_programs_of_one_machine_http(
             assert allowed
 
 
-@pytest.mark.parametrize(
-    ("address", "reach"),
-    [
-        ("93.184.216.34", Reach.INTERNET),
-        ("2606:4700::1111", Reach.INTERNET),
-        ("10.0.0.1", Reach.PRIVATE_NETWORK),
-        ("172.31.255.255", Reach.PRIVATE_NETWORK),
-        ("192.168.1.1", Reach.PRIVATE_NETWORK),
-        ("100.64.0.1", Reach.PRIVATE_NETWORK),
-        ("198.18.0.5", Reach.PRIVATE_NETWORK),
-        ("fd00::1", Reach.PRIVATE_NETWORK),
-        ("127.0.0.1", Reach.THIS_MACHINE),
-        ("127.9.9.9", Reach.THIS_MACHINE),
-        ("::1", Reach.THIS_MACHINE),
-        ("0.0.0.0", Reach.NOWHERE),
-        ("::", Reach.NOWHERE),
-        ("169.254.169.254", Reach.NOWHERE),
-        ("fe80::1%eth0", Reach.NOWHERE),
-        ("224.0.0.1", Reach.NOWHERE),
-        ("ff02::1", Reach.NOWHERE),
-        ("255.255.255.255", Reach.NOWHERE),
-        ("fec0::1", Reach.NOWHERE),
-        ("192.0.2.1", Reach.NOWHERE),
-        ("::ffff:10.0.0.1", Reach.NOWHERE),
-        ("::ffff:93.184.216.34", Reach.NOWHERE),
-        ("64:ff9b::10.0.0.1", Reach.PRIVATE_NETWORK),
-        ("64:ff9b::169.254.169.254", Reach.NOWHERE),
-        ("64:ff9b::8.8.8.8", Reach.INTERNET),
-        ("2002:7f00:1::", Reach.THIS_MACHINE),
-        ("2001::1", Reach.NOWHERE),
+REACHES = {
+    Reach.INTERNET: [
+        "93.184.216.34", "2606:4700::1111", "64:ff9b::8.8.8.8",
     ],
-)
+    Reach.PRIVATE_NETWORK: [
+        "10.0.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "198.18.0.5", "fd00::1", "64:ff9b::10.0.0.1",
+    ],
+    Reach.THIS_MACHINE: [
+        "127.0.0.1", "127.9.9.9", "::1", "2002:7f00:1::",
+    ],
+    Reach.NOWHERE: [
+        "0.0.0.0", "::", "169.254.169.254", "fe80::1%eth0", "224.0.0.1", "ff02::1", "255.255.255.255", "fec0::1",
+        "192.0.2.1", "::ffff:10.0.0.1", "::ffff:93.184.216.34", "64:ff9b::169.254.169.254", "2001::1",
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("reach", "address"), [(reach, each) for reach, some in REACHES.items() for each in some])
 def test_reach_of_an_address_is_its_kind_of_network(address: str, reach: Reach) -> None:
     assert reach_of(address) is reach
 

@@ -33,7 +33,7 @@ import logging
 
 import pytest
 
-from mcp_ref import AuthorizationCode, AuthorizationError, Client, DiscoveryFailed, HttpClient, SignInRefused
+from mcp_ref import AuthorizationCode, AuthorizationError, Client, DiscoveryFailed
 from tests.protected_servers import PRM_PATH, protected, silence, status
 from tests.settings import MODERN, eventually
 
@@ -65,25 +65,6 @@ async def test_ancestor_as_resource_in_a_document_that_the_401_names_is_refused(
         with pytest.raises(DiscoveryFailed, match="own-document: its resource is"):
             await sign_in(world.url, AuthorizationCode(open_browser=world.browse))
         assert world.auth.seen == [] and world.opened == []
-
-
-@pytest.mark.attack("A4")
-async def test_page_after_an_error_response_shows_nothing_of_the_response() -> None:
-    pages: list[bytes] = []
-    async with protected() as world, HttpClient() as http:
-
-        async def browse(url: str) -> None:
-            query = dict(part.split("=", 1) for part in url.partition("?")[2].split("&"))
-            issuer = str(world.auth.metadata["issuer"])
-            uri = query["redirect_uri"].replace("%3A", ":").replace("%2F", "/")
-            error = "error=%3Cscript%3Emarker&error_description=%3Cb%3Emarker&error_uri=https://marker.example"
-            async with http.request("GET", f"{uri}?{error}&state={query['state']}&iss={issuer}") as response:
-                pages.append(await response.read(10_000))
-
-        with pytest.raises(SignInRefused):
-            await sign_in(world.url, AuthorizationCode(open_browser=browse))
-        assert len(pages) == 1 and b"marker" not in pages[0] and b"script" not in pages[0]
-        assert world.auth.requests("/token") == []
 
 
 @pytest.mark.attack("A7")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sys
 import webbrowser
@@ -26,13 +27,15 @@ async def _get(http: HttpClient, url: str, method: str = "GET", host: str = "") 
         return response.status, headers, await response.read(100_000)
 
 
-async def test_receiver_returns_the_query_of_the_response_and_closes() -> None:
+@pytest.mark.attack("A4")
+@pytest.mark.parametrize("query", [GOOD, "?error=%3Cscript%3Emarker&error_description=%3Cb%3Emarker&state=state-1"])
+async def test_receiver_returns_the_query_of_the_response_and_shows_nothing_of_it(query: str) -> None:
     async with HttpClient() as http:
         async with receive("http://127.0.0.1:0/callback") as receiver:
             receiver.expected = SIGN_IN
-            code, headers, page = await _get(http, receiver.redirect_uri + GOOD)
-            assert await receiver.query == GOOD[1:]
-        assert code == 200 and b"c1" not in page
+            code, headers, page = await _get(http, receiver.redirect_uri + query)
+            assert await receiver.query == query[1:]
+        assert code == 200 and not re.search(b"c1|marker|script", page)
         assert headers["content-security-policy"] == "default-src 'none'"
         assert (headers["referrer-policy"], headers["cache-control"]) == ("no-referrer", "no-store")
         with pytest.raises(Exception, match="reached"):

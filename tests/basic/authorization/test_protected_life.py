@@ -59,31 +59,6 @@ async def test_session_belongs_to_its_principal_and_survives_a_new_token() -> No
         assert (await talk.delete()).status == 204
 
 
-@pytest.mark.attack("A11")
-async def test_task_belongs_to_its_principal_and_survives_a_new_token() -> None:
-    server, seen = Server("s"), list[str]()
-
-    @server.tool(task="optional")
-    async def work(context: Context) -> TextContent:
-        assert context.principal is not None
-        seen.append(context.principal.subject)
-        return TextContent("done")
-
-    async with served_over_http(server, authorization=protection(two_people())) as web:
-        talks = {token: bearer(web, token) for token in ("ann-1", "ann-2", "bob", "ann-elsewhere")}
-        for talk in talks.values():
-            await talk.handshake()
-        created = result(await talks["ann-1"].post(request("tools/call", {"name": "work", "task": {}})))
-        id = cast(Object, created["task"])["taskId"]
-        for token, is_known in (("ann-1", True), ("ann-2", True), ("bob", False), ("ann-elsewhere", False)):
-            for method in ("tasks/get", "tasks/result"):
-                reply = await talks[token].post(request(method, {"taskId": id}))
-                assert ("result" in reply.json) == is_known
-        listed = result(await talks["bob"].post(request("tasks/list")))
-        assert listed["tasks"] == []
-    assert seen == ["ann"]
-
-
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#statefulness-1",
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-6",
