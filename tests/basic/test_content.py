@@ -60,6 +60,9 @@ def on_the_wire(revision: str) -> list[JSON]:
     return [text, image, audio, link, {"type": "resource", "resource": blob}]
 
 
+@pytest.mark.spec(
+    "2024-11-05..2026-07-28/server/prompts#image-content-1", "2025-03-26..2026-07-28/server/prompts#audio-content-1"
+)
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.breaks("embedded_resources")

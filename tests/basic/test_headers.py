@@ -26,7 +26,7 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import Headers
 from tests.messages import error_of, result_of, stateless_request
 from tests.raw_http_client import BOTH_TYPES, JSON_TYPE, RawSession, Reply, ServedApp, served_over_http
-from tests.settings import META, MODERN, PATIENCE
+from tests.settings import MODERN, PATIENCE
 
 MISMATCH = -32020
 
@@ -570,19 +570,3 @@ async def test_header_mismatch_never_reaches_the_tool_and_quotes_values_shortene
         frame = stateless_request("tools/call", {"name": "set", "arguments": {"region": "x" * 5000}})
         assert len(await refused(await RawSession(web).post(frame, Mcp_Param_Region="y" * 5000))) < 400
         assert not called.is_set()
-
-
-async def test_tools_call_headers_are_those_of_the_specification_example() -> None:
-    """Send the example of the page."""
-
-    server = Server("s")
-    server.tool("execute_sql", input_schema=schema(region=marked("Region"), query={"type": "string"}))(
-        lambda region, query: None
-    )
-    async with served_over_http(server) as web:
-        meta: Object = {f"{META}protocolVersion": MODERN, f"{META}clientCapabilities": {}}
-        arguments: Object = {"region": "us-west1", "query": "SELECT * FROM users"}
-        params: Object = {"_meta": meta, "name": "execute_sql", "arguments": arguments}
-        lines = ["Mcp-Method: tools/call", "Mcp-Name: execute_sql", "Mcp-Param-Region: us-west1"]
-        frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
-        assert (await post(web, frame, VERSION, *lines)).status == 200

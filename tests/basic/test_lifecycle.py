@@ -71,19 +71,6 @@ async def test_request_before_initialize_is_refused_and_initialize_still_works(k
         assert "result" in await wire.receive_object()
 
 
-@pytest.mark.spec(
-    "2025-06-18..2025-11-25/basic/lifecycle#initialization-7",
-    "2024-11-05/basic/lifecycle#initialization-7",
-    "2025-03-26/basic/lifecycle#initialization-8",
-)
-@pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
-async def test_ping_before_initialize_gets_a_response(kind: str) -> None:
-    async with raw_client(everything(), kind) as wire:
-        await wire.nothing_more()
-        await wire.send(initialize())
-        assert "result" in await wire.receive_object()
-
-
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#initialization-1")
 @pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if "http" in kind or kind == "asgi"])
 async def test_initialize_comes_once_in_a_session_over_http(kind: str) -> None:
@@ -523,6 +510,8 @@ def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
     "2025-03-26..2025-11-25/basic/lifecycle#timeouts-1,2,3",
     "2025-03-26..2025-11-25/basic/lifecycle#error-handling-3",
     "2024-11-05/basic/lifecycle#error-handling-5",
+    "2024-11-05..2025-11-25/basic/utilities/ping#error-handling-1",
+    "2024-11-05..2025-11-25/server/tools#security-considerations-8",
 )
 @pytest.mark.parametrize("revision", NAMES)
 async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str) -> None:
@@ -536,16 +525,6 @@ async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str)
             assert await wire.receive() == notification("notifications/cancelled", params)
         await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {}})  # too late, and ignored
         await wire.nothing_more()
-
-
-@pytest.mark.spec("2024-11-05/basic/lifecycle#error-handling-3")
-async def test_initialize_timeout_closes_the_connection() -> None:
-    async with raw_server(lambda t: Client(t, revision="2025-11-25", timeout=0.01)) as (client, wire):
-        with pytest.raises(RequestTimeout, match="initialize"):
-            await client.connect()
-        assert (await wire.receive_object())["method"] == "initialize"
-        await asyncio.wait_for(wire.closed.wait(), PATIENCE)
-        assert wire.frames.empty()
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-4")

@@ -115,13 +115,3 @@ async def test_client_ignores_values_of_reserved_meta_keys(revision: str) -> Non
             result: Object = {"toolResult": 1} if revision == "2024-10-07" else {"content": []}
             await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {**result, "_meta": meta}})
             assert (await call).meta == meta
-
-
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
-async def test_meta_of_listed_items_is_sent_to_revisions_that_have_it(kind: str, revision: str) -> None:
-    server = Server("s")
-    server.prompts.add(lambda: "", "p", meta={"com.example/x": [1]})
-    async with connected_client(server, kind, revision) as wire:
-        answer = await wire.ask("prompts/list")
-        assert ("com.example/x" in str(answer)) is (revision >= "2025-06-18")

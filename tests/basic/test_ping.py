@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from mcp_ref import Client, Context, RequestTimeout, Server
+from mcp_ref import Client, Context, Server
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import initialize, notification, request
@@ -16,7 +16,11 @@ from tests.settings import CONNECTED_TRANSPORTS, SERVER_TRANSPORTS
 NAMES = [revision.name for revision in LEGACY]
 
 
-@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1",
+    "2025-03-26..2025-11-25/basic/index#intro-1",
+    "2024-11-05/basic/index#protocol-layers-1",
+)
 @pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> None:
@@ -27,7 +31,11 @@ async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> 
             assert await wire.ask("ping", params, "123") == {"jsonrpc": "2.0", "id": "123", "result": {}}
 
 
-@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1",
+    "2025-03-26..2025-11-25/basic/index#intro-1",
+    "2024-11-05/basic/index#protocol-layers-1",
+)
 @pytest.mark.parametrize("revision", NAMES)
 async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
     async with raw_session(Client, revision) as (_, wire):
@@ -53,7 +61,12 @@ async def test_ping_gets_a_prompt_response_while_other_requests_are_served(kind:
         assert {str((await wire.receive_object())["id"]) for _ in range(20)} == {str(id) for id in range(20)}
 
 
-@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1",
+    "2025-06-18..2025-11-25/basic/lifecycle#initialization-7",
+    "2024-11-05/basic/lifecycle#initialization-7",
+    "2025-03-26/basic/lifecycle#initialization-8",
+)
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)
 async def test_ping_gets_a_response_in_each_phase_of_the_handshake(kind: str) -> None:
     async with raw_client(Server("s"), kind) as wire:
@@ -63,20 +76,3 @@ async def test_ping_gets_a_response_in_each_phase_of_the_handshake(kind: str) ->
         await wire.nothing_more()
         await wire.send(notification("notifications/initialized"))
         await wire.nothing_more()
-
-
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_ping_with_params_of_another_type_is_refused(kind: str) -> None:
-    async with connected_client(Server("s"), kind) as wire:
-        await wire.send({"jsonrpc": "2.0", "id": 1, "method": "ping", "params": ["x"]})
-        assert "error" in await wire.receive_object()
-        answer = await wire.ask("ping", {"_meta": 7})
-        assert "_meta" in str(answer["error"])
-
-
-@pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#error-handling-1")
-async def test_ping_without_response_is_a_timeout() -> None:
-    async with raw_session(Client) as (client, wire):
-        with pytest.raises(RequestTimeout, match="ping: no response"):
-            await client.ping(timeout=0.01)
-        assert (await wire.receive_object())["method"] == "ping"

@@ -91,27 +91,17 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
 
 @KINDS
 @SPEAKS
-@pytest.mark.parametrize("method", ["tools/list", "tools/call", "server/discover"])
 @pytest.mark.spec(
     "2026-07-28/basic/index#intro-1",
     "2026-07-28/basic/index#messages-1",
     "2026-07-28/basic/transports/index#custom-transports-1",  # "memory" is one
-)
-async def test_stateless_request_may_be_the_first_message(kind: str, speaks: list[str], method: str) -> None:
-    async with raw_client(make_server(speaks), kind) as wire:
-        result = result_of(await wire.ask_stateless(method, LOOK if method == "tools/call" else {}))
-        assert result["resultType"] == "complete" and result["_meta"] == server_info_meta()
-
-
-@KINDS
-@pytest.mark.spec(
     "2026-07-28/basic/index#result-responses-2,3",
     "2026-07-28/basic/index#resulttype-1",
     "2026-07-28/basic/index#meta-13",
     "2026-07-28/server/discover#discoverresult-1",
 )
-async def test_result_has_result_type_and_server_info(kind: str) -> None:
-    server = make_server()
+async def test_result_of_a_stateless_request_has_result_type_and_server_info(kind: str, speaks: list[str]) -> None:
+    server = make_server(speaks)
     server.prompt("p")(lambda x="": "hi")
     server.resource("test://{x}")(lambda x: x)
     server.completion("p", "x")
@@ -186,15 +176,11 @@ async def test_request_id_may_be_reused_once_it_has_a_response(kind: str) -> Non
 @pytest.mark.parametrize(
     "meta",
     [
-        {"protocolVersion": 20260728},
-        {"protocolVersion": [MODERN]},
-        {"clientCapabilities": None},
-        {"clientCapabilities": []},
-        {"clientCapabilities": "roots"},
-        {"clientCapabilities": False},
+        {"protocolVersion": 20260728}, {"protocolVersion": [MODERN]}, {"clientCapabilities": None},
+        {"clientCapabilities": []}, {"clientCapabilities": "roots"}, {"clientCapabilities": False},
     ],
     ids=str,
-)
+)  # fmt: skip
 @SPEAKS
 @pytest.mark.spec("2026-07-28/basic/index#meta-7")
 async def test_meta_without_a_required_field_is_malformed_request(kind: str, speaks: list[str], meta: Object) -> None:
@@ -320,18 +306,12 @@ async def test_legacy_method_in_a_stateless_request_leaves_the_session_unchanged
         await wire.nothing_more()
 
 
-@KINDS
-@pytest.mark.parametrize("method", ["prompts/list", "prompts/get", "completion/complete"])
-async def test_method_of_an_absent_feature_is_method_not_found(kind: str, method: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
-        error_of(await wire.ask_stateless(method, {"name": "p"}), METHOD_NOT_FOUND)
-
-
 @CONNECTED
 async def test_method_of_a_feature_is_served_once_it_is_offered(kind: str) -> None:
     server = Server("s")
     async with raw_client(server, kind) as wire:
-        error_of(await wire.ask_stateless("tools/list"), METHOD_NOT_FOUND)
+        for method in ("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"):
+            error_of(await wire.ask_stateless(method, {"name": "x"}), METHOD_NOT_FOUND)
         server.tool("t")(lambda: None)
         assert "tools" in result_of(await wire.ask_stateless("tools/list"))
 
@@ -471,18 +451,14 @@ async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
 async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         wrong = [
-            stateless_request("resources/read", {"uri": "test://none"}),
-            stateless_request("resources/read", {}),
+            stateless_request("resources/read", {"uri": "test://none"}), stateless_request("resources/read", {}),
             stateless_request("tools/call", {"name": "none"}),
-            stateless_request("tools/call", {"name": "look", "arguments": 3}),
-            stateless_request("tools/call", ASK),
+            stateless_request("tools/call", {"name": "look", "arguments": 3}), stateless_request("tools/call", ASK),
             stateless_request("tools/call", {**ASK, "requestState": "x"}, capabilities={"roots": {}}),
-            stateless_request("tools/list", {"cursor": "x"}),
-            stateless_request("no/such"),
+            stateless_request("tools/list", {"cursor": "x"}), stateless_request("no/such"),
             stateless_request("tools/list", protocolVersion="x"),
-            stateless_request("tools/list", clientCapabilities=None),
-            stateless_request("subscriptions/listen"),
-        ]
+            stateless_request("tools/list", clientCapabilities=None), stateless_request("subscriptions/listen"),
+        ]  # fmt: skip
         for frame in wrong:
             await wire.send(frame)
             error = (await wire.receive_object())["error"]

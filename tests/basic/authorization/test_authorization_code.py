@@ -116,19 +116,13 @@ def test_begin_sign_in_at_default_endpoints_uses_pkce() -> None:
             (metadata, wrong, False)
             for metadata in (METADATA, PROMISING)
             for wrong in (
-                "iss=https%3A%2F%2Fevil.example",
-                f"{ISS}%2F",
-                ISS.replace("auth.example", "AUTH.example"),
-                ISS.replace("auth.example", "auth.example%3A443"),
-                ISS.replace("https", "HTTPS"),
-                ISS.replace("tenant1", "ten%2561nt1"),
-                "iss=",
-                f"{ISS}&{ISS}",
-                f"{ISS}&iss=https%3A%2F%2Fevil.example",
+                "iss=https%3A%2F%2Fevil.example", f"{ISS}%2F", ISS.replace("auth.example", "AUTH.example"),
+                ISS.replace("auth.example", "auth.example%3A443"), ISS.replace("https", "HTTPS"),
+                ISS.replace("tenant1", "ten%2561nt1"), "iss=", f"{ISS}&{ISS}", f"{ISS}&iss=https%3A%2F%2Fevil.example",
             )
         ],
     ],
-)
+)  # fmt: skip
 @pytest.mark.attack("A4")
 def test_read_response_compares_iss_by_the_table(metadata: ServerMetadata, iss: str, accepted: bool) -> None:
     """Stop the response of another authorization server."""

@@ -117,19 +117,10 @@ def test_resource_metadata_of_a_server_can_be_read_again() -> None:
 @pytest.mark.parametrize(
     "issuer",
     [
-        "https://honest.example",
-        ISSUER + "/",
-        ISSUER.upper(),
-        "https://auth.example:443/tenant1",
-        None,
-        [ISSUER],
-        "https://auth.example/ten%61nt1",
-        ISSUER + "#",
-        ISSUER + "\n",
-        "http://auth.example/tenant1",
-        "",
+        "https://honest.example", ISSUER + "/", ISSUER.upper(), "https://auth.example:443/tenant1", None, [ISSUER],
+        "https://auth.example/ten%61nt1", ISSUER + "#", ISSUER + "\n", "http://auth.example/tenant1", "",
     ],
-)
+)  # fmt: skip
 @pytest.mark.attack("A3")
 def test_server_metadata_of_another_issuer_are_refused(issuer: JSON) -> None:
     """Stop a document that names another issuer than the one that was asked for."""

@@ -155,19 +155,11 @@ async def test_jwt_verifier_audiences_replace_the_resource() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"audiences": ()},
-        {"audiences": "api://notes"},
-        {"algorithms": ()},
-        {"algorithms": ["none"]},
-        {"algorithms": ["HS256"]},
-        {"algorithms": "ES256"},
-        {"types": ()},
-        {"types": None},
-        {"skew": -1},
-        {"skew": 301},
+        {"audiences": ()}, {"audiences": "api://notes"}, {"algorithms": ()}, {"algorithms": ["none"]},
+        {"algorithms": ["HS256"]}, {"algorithms": "ES256"}, {"types": ()}, {"types": None}, {"skew": -1}, {"skew": 301},
         {"skew": float("nan")},
     ],
-)
+)  # fmt: skip
 def test_jwt_verifier_refuses_an_unsafe_configuration(options: dict[str, object]) -> None:
     with pytest.raises(ValueError, match=r"algorithms|audiences|types|skew"):
         JwtVerifier(**options)  # type: ignore[arg-type]
@@ -523,18 +515,11 @@ async def test_introspection_asks_once_for_a_token_and_authenticates_with_encode
 @pytest.mark.parametrize(
     "claims",
     [
-        {"active": False},
-        {"active": "true"},
-        {"active": 1},
-        {"active": None},
-        {"aud": "https://other.example"},
-        {"aud": None},
-        {"iss": "https://evil.example"},
-        {"nbf": 1e11},
-        {"exp": "soon"},
+        {"active": False}, {"active": "true"}, {"active": 1}, {"active": None}, {"aud": "https://other.example"},
+        {"aud": None}, {"iss": "https://evil.example"}, {"nbf": 1e11}, {"exp": "soon"},
         {"sub": None, "client_id": None},
     ],
-)
+)  # fmt: skip
 async def test_introspection_refuses_a_token_that_is_not_active_here(claims: Object) -> None:
     async with key_server() as issuer:
         issuer.introspected["opaque"] = active(**claims)  # with an end from now, not from the import
