@@ -13,13 +13,10 @@ from mcp_ref import Client, Context, Server
 from mcp_ref.codec import codec_for
 from mcp_ref.features import caching
 from mcp_ref.features.caching import CacheScope, ResponseCache
-from mcp_ref.features.discover import DiscoverResult
-from mcp_ref.features.prompts import ListPromptsResult
-from mcp_ref.features.resources import ListResourcesResult, ListResourceTemplatesResult, ReadResourceResult
-from mcp_ref.features.tools import CallToolResult, ListToolsResult
+from mcp_ref.features.tools import ListToolsResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, R2026_07_28
-from tests.messages import notification, result_of, shape_of
+from tests.messages import notification, result_of
 from tests.raw_peers import Wire, connect_modern, connected_client, raw_client, raw_server, reply
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, Clock
 
@@ -193,21 +190,6 @@ def test_cache_hints_with_an_unknown_scope_or_method_are_refused_at_registration
             Server("s", cache_ttl={method: 1.0})
         with pytest.raises(ValueError, match=f"cache_ttl and cache_scope accept only .*, not '{method}'"):
             Server("s", cache_scope={method: "public"})
-
-
-@pytest.mark.parametrize(
-    "cls",
-    [
-        DiscoverResult, ListToolsResult, ListPromptsResult, ListResourcesResult, ListResourceTemplatesResult,
-        ReadResourceResult,
-    ],
-)  # fmt: skip
-def test_types_of_the_six_results_have_the_cache_hints_since_2026_07_28(cls: type) -> None:
-    shape = shape_of(cls, R2026_07_28)
-    assert shape["ttlMs"] is True and shape["cacheScope"] is True
-    for revision in LEGACY:
-        assert not {"ttlMs", "cacheScope"} & shape_of(cls, revision).keys()
-    assert "ttlMs" not in shape_of(CallToolResult, R2026_07_28)
 
 
 # ------------------------------------------------------------------------------------------------ the cache

@@ -161,24 +161,14 @@ async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(
 @EVERY
 async def test_completion_complete_missing_or_ill_typed_params_are_invalid_params(kind: str, revision: str) -> None:
     wrong: list[JSON] = [
-        None,
-        {},
-        {"ref": PROMPT},
-        {"argument": {"name": "language", "value": "py"}},
-        {"ref": PROMPT, "argument": {"name": "language"}},
-        {"ref": PROMPT, "argument": {"value": "py"}},
-        {"ref": PROMPT, "argument": ["language", "py"]},
-        completing(PROMPT, 3),
-        completing(PROMPT, value=3),
-        completing(PROMPT, value=None),
-        completing(PROMPT, value=["py"]),
-        completing("review"),
-        completing({"name": "review"}),
-        completing({"type": "ref/prompt"}),
-        completing({"type": "ref/resource", "name": "review"}),
-        completing({"type": "ref/other", "name": "review"}),
+        None, {}, {"ref": PROMPT}, {"argument": {"name": "language", "value": "py"}},
+        {"ref": PROMPT, "argument": {"name": "language"}}, {"ref": PROMPT, "argument": {"value": "py"}},
+        {"ref": PROMPT, "argument": ["language", "py"]}, completing(PROMPT, 3), completing(PROMPT, value=3),
+        completing(PROMPT, value=None), completing(PROMPT, value=["py"]), completing("review"),
+        completing({"name": "review"}), completing({"type": "ref/prompt"}),
+        completing({"type": "ref/resource", "name": "review"}), completing({"type": "ref/other", "name": "review"}),
         completing({"type": "ref/prompt", "name": {}}),
-    ]
+    ]  # fmt: skip
     if revision >= "2025-06-18":
         wrong += [completing(PROMPT, context="x"), completing(PROMPT, context={"arguments": {"style": 1}})]
 

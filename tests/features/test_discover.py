@@ -6,7 +6,6 @@ import pytest
 
 from mcp_ref import Server
 from mcp_ref.basic.content import Icon
-from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
 from tests.messages import result_of, server_info_meta
@@ -107,18 +106,3 @@ async def test_server_discover_is_served_at_any_time_with_the_present_capabiliti
         server.tool("t")(lambda: None)
         capabilities = result_of(await wire.ask_stateless("server/discover"))["capabilities"]
         assert capabilities == {"tools": {"listChanged": True}}
-
-
-@KINDS
-@pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-1")
-async def test_extension_name_must_be_a_meta_name_with_a_prefix(kind: str) -> None:
-    server = Server("s", logging=False)
-
-    @server.tool(task="optional")
-    async def long() -> None:
-        """Take a while."""
-
-    async with raw_client(server, kind) as wire:
-        capabilities = result_of(await wire.ask_stateless("server/discover"))["capabilities"]
-        assert list(capabilities["extensions"]) == [f"{META}tasks"]
-        assert all(is_meta_key(name) and "/" in name for name in capabilities["extensions"])

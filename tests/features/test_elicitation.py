@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 
 from mcp_ref import (
-    CapabilityError,
     Client,
     Context,
     ElicitRequestFormParams,
@@ -402,19 +401,6 @@ async def test_context_elicit_url_refuses_an_invalid_url(url: str, revision: str
     async with connected_client(server, "memory", revision, {"elicitation": {"url": {}}}) as wire:
         assert "refused" in str(await wire.ask("tools/call", {"name": "send", "arguments": {}}))
         await wire.nothing_more()
-
-
-async def test_context_elicit_url_fails_for_a_client_with_form_mode_only() -> None:
-    server = Server("s")
-
-    @server.tool()
-    async def send(context: Context) -> str:
-        with pytest.raises(CapabilityError, match=r"elicitation\.url"):
-            await context.elicit_url("Join", URL, "1")
-        return "refused"
-
-    async with Client(server, elicitation=accepting()) as client:
-        assert (await client.call_tool("send")).text == "refused"
 
 
 def plain_user(question: Question) -> ElicitResult:

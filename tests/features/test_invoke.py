@@ -65,31 +65,6 @@ def test_call_passes_the_context_and_leaves_the_arguments_unchanged() -> None:
     assert arguments == {"name": "Ann"}
 
 
-def test_call_raises_the_first_exception_of_a_group_with_its_cause_and_logs_the_others(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    cause, others = KeyError("k"), [TypeError("t")]
-    error = ValueError("v")
-    error.__cause__ = cause
-
-    def fails() -> None:
-        raise ExceptionGroup("outer", [ExceptionGroup("inner", [error]), *others])
-
-    async def fails_too() -> None:
-        fails()
-
-    for function in (fails, fails_too):
-        with pytest.raises(ValueError) as raised:
-            run(call(function, signature_of(function), {}, Desk()))
-        assert raised.value is error and error.__cause__ is cause
-    assert caplog.text.count("TypeError: t") == 2
-    others.clear()
-    caplog.clear()
-    with pytest.raises(ValueError):
-        run(call(fails, signature_of(fails), {}, Desk()))
-    assert not caplog.records
-
-
 def text_for_number(days: int = "3") -> None: ...  # type: ignore[assignment]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from mcp_ref import Client, Context, Server, ToolError
 from mcp_ref.features.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
-from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
+from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY
 from tests.messages import initialize, notification, request, stateless_request
 from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, raw_session, serve_call
@@ -132,17 +132,8 @@ async def test_context_log_unknown_level_raises_in_the_handler() -> None:
 @REVISIONS
 async def test_notifications_message_data_is_any_json_unchanged(kind: str, revision: str) -> None:
     data: list[JSON] = [
-        "text",
-        "",
-        None,
-        0,
-        -1.5,
-        True,
-        [],
-        [1, [None]],
-        {},
-        {"error": {"host": "a\nb\u2028💡", "n": 3}},
-    ]
+        "text", "", None, 0, -1.5, True, [], [1, [None]], {}, {"error": {"host": "a\nb\u2028💡", "n": 3}},
+    ]  # fmt: skip
     server = Server("s")
 
     @server.tool()
@@ -195,6 +186,7 @@ async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
             await wire.ask("prompts/get", {"name": "failing_prompt", "arguments": {"password": secret}}),
         ]
         assert all(answer["id"] == "q" for answer in answers), "answers alone, no notification before them"
+        assert [answer["error"]["code"] for answer in answers[2:]] == [INTERNAL_ERROR] * 2
         told = json.dumps(answers)
         assert secret not in told and "Traceback" not in told and __file__ not in told
         await wire.nothing_more()

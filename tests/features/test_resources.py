@@ -6,7 +6,6 @@ import asyncio
 import base64
 import json
 import logging
-import threading
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -186,22 +185,6 @@ async def test_resources_read_of_a_value_for_a_tool_tells_the_author_what_to_ret
     async with connected_client(server) as wire:
         assert (await error_of(wire, "resources/read", {"uri": "test://a"}))["message"] == "Internal error"
     assert f"test://a must return a str, bytes, JSON or TextResourceContents, not {kind}" in caplog.text
-
-
-@KINDS
-@EVERY
-async def test_resources_read_runs_def_in_a_worker_thread_and_async_def_on_the_loop(kind: str, revision: str) -> None:
-    server = Server("s")
-    server.resources.add("test://plain", lambda: threading.current_thread().name)
-
-    @server.resource("test://async")
-    async def on_the_loop() -> str:
-        return threading.current_thread().name
-
-    async with connected_client(server, kind, revision) as wire:
-        (there,) = await read(wire, "test://plain")
-        (here,) = await read(wire, "test://async")
-        assert here["text"] == threading.current_thread().name != there["text"]
 
 
 # ------------------------------------------------------------------------------------------------ which URIs

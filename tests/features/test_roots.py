@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -138,21 +137,6 @@ async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(k
         for method, params in calls.items():
             answer = await wire.ask(method, params)
             assert "did not declare roots" in str(answer)
-
-
-@KINDS
-async def test_roots_list_changed_is_taken_by_every_server(kind: str) -> None:
-    async with connected_client(server_that_asks(), kind, "2025-11-25", {"roots": {"listChanged": True}}) as wire:
-        await wire.send({"jsonrpc": "2.0", "method": "notifications/roots/list_changed"})
-        await wire.nothing_more()
-
-
-async def test_roots_work_between_this_client_and_this_server() -> None:
-    async with Client(server_that_asks(), roots=["file:///a"]) as client:
-        assert (await client.call_tool("where")).text == "file:///a"
-        await client.set_roots(["file:///b", "file:///c"])
-        assert (await client.call_tool("where")).text == "file:///b file:///c"
-        await asyncio.sleep(0)
 
 
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])

@@ -11,12 +11,10 @@ from typing import Any
 import pytest
 
 from mcp_ref import (
-    CapabilityError,
     Client,
     Context,
     CreateMessageRequestParams,
     CreateMessageResult,
-    ImageContent,
     InvalidMessage,
     ProtocolError,
     SamplingMessage,
@@ -321,17 +319,3 @@ async def test_sampling_handler_that_is_invalid_is_the_same_error_in_both_eras(
 def test_sampling_message_with_a_list_of_one_block_is_sent_as_the_block(revision: Revision) -> None:
     written = codec_for(revision).encode(SamplingMessage("user", [TextContent("x")]))
     assert written == {"role": "user", "content": {"type": "text", "text": "x"}}
-
-
-async def test_sampling_works_between_this_client_and_this_server_with_images() -> None:
-    async def model(params: CreateMessageRequestParams) -> CreateMessageResult:
-        (block,) = params.messages[0].blocks
-        assert isinstance(block, ImageContent)
-        return CreateMessageResult("assistant", TextContent("a cat"), "m")
-
-    server = server_that_asks(messages=[SamplingMessage("user", ImageContent.of(b"GIF89a", "image/gif"))])
-    async with Client(server, sampling=model) as client:
-        assert (await client.call_tool("think")).text == "a cat"
-    async with Client(server, revision="2024-11-05") as client:
-        with pytest.raises(CapabilityError):
-            await client.set_roots([])
