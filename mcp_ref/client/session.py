@@ -90,7 +90,8 @@ class ClientSession(Session):
         self.instructions = other.instructions
 
     async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:
-        params = {**params, "_meta": {**params.get("_meta", {}), **self.request_meta}}  # type: ignore[dict-item]
+        meta = params.get("_meta")
+        params = {**params, "_meta": {**meta, **self.request_meta} if meta else self.request_meta}  # type: ignore[dict-item]
         if method in CACHEABLE:
             result = await self._send_cacheable(method, params, *options)
         else:

@@ -332,8 +332,8 @@ def encode(message: Outgoing) -> bytes:
     # The outer object is written as text, because it would cost the encoder a fourth of its time for a short message.
     if isinstance(message, Response):
         return f'{{"jsonrpc":"2.0","id":{_write_id(message.id)},"result":{_write_json(message.result)}}}'.encode()
-    if isinstance(message, (Request, Notification)):
-        id = f'"id":{_write_id(message.id)},' if type(message) is Request else ""
+    if isinstance(message, (Notification, Request)):
+        id = f'"id":{_write_id(message.id)},' if isinstance(message, Request) else ""
         params = f',"params":{_write_json(message.params)}' if message.params else ""
         return f'{{"jsonrpc":"2.0",{id}"method":{_write_method(message.method)}{params}}}'.encode()
     if isinstance(message, Batch):

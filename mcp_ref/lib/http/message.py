@@ -279,6 +279,7 @@ If the handler raises before it responds, the client gets status 500. If it rais
 connection ends without the end of the body."""
 
 
+@functools.lru_cache(maxsize=256)  # because a server asks for each request
 def network_of(address: str) -> str:
     """Return the network of one IPv6 client, as hexadecimal digits, or an IPv4 address as it is."""
     try:

@@ -156,9 +156,9 @@ class StreamableHttpEndpoint:
             session.receive(message, frame)
             exchange.respond(202, checked.cors, b"")
             return None
-        if not session.streams_by_request.keys().isdisjoint(ids):
-            in_flight = next(id for id in ids if id in session.streams_by_request)
-            raise HttpRefusal(400, f"a request with id {in_flight!r} is still in flight; use another id")
+        for id in ids:
+            if id in session.streams_by_request:
+                raise HttpRefusal(400, f"a request with id {id!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         # No access for a batch, because one handler's refusal must not replace the results of the other requests.
@@ -211,8 +211,8 @@ class StreamableHttpEndpoint:
         params = message.params if isinstance(message, (Request, Notification)) else {}
         if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:  # (no legacy revision)
             return True
-        is_initialize = isinstance(message, Request) and message.method == "initialize"
-        return checked.names_modern and not is_initialize  # because the body of `initialize` names the revision
+        # the body of `initialize` names its revision, whatever the header says
+        return checked.names_modern and not (isinstance(message, Request) and message.method == "initialize")
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:

@@ -75,7 +75,7 @@ class Stream:
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
         self._access: Access | None = None  # the rights of its caller, in which a handler can set `refusal`
         self.headers: HeaderList = []  # further headers of the response
-        self._response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
+        self.response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
         self.first_unsent = ""  # the id of the first event that no response has sent; "" if all are sent
 
@@ -128,21 +128,21 @@ class Stream:
 
     def _emit(self, data: bytes) -> None:
         id = self.session.store_event(self.name, data)
-        if self.state is CONNECTED and self._response is not None:
-            return self._response.write(self.session.encode(id, data))
+        if self.state is CONNECTED and self.response is not None:
+            return self.response.write(self.session.encode(id, data))
         self.first_unsent = self.first_unsent or id  # the store keeps it for the client's next GET
 
     def begin_replay(self, response: StreamingResponse, ends_at: float | None = None) -> None:
         """Reserve the stream for this response, which sends missed events until `attach`."""
         self._close_and_enter(REPLAYING)  # closes the response of an earlier GET or POST: the client left it
-        self._response = response
+        self.response = response
         if ends_at is not None:  # in seconds since 1970; then the client must resume with a new token
             left = max(0.0, ends_at - time.time())
             self._expiry = asyncio.get_running_loop().call_later(left, response.close)
 
     def attach(self, response: StreamingResponse) -> None:
         """Send all further events on the response of `begin_replay`, unless a later response has replaced it."""
-        if self._response is not response:
+        if self.response is not response:
             return
         if self.state is ENDED:
             return self._close_and_enter(ENDED)
@@ -154,7 +154,7 @@ class Stream:
     def _detach(self, response: StreamingResponse) -> None:
         self.session.touch()
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a disconnection is not a cancellation
-        if self._response is response:
+        if self.response is response:
             self._close_and_enter(DETACHED)
 
     def interrupt(self) -> bool:
@@ -181,7 +181,7 @@ class Stream:
         self.session.remove_stream(self)
 
     def _close_and_enter(self, state: StreamState) -> None:
-        response, self._response = self._response, None
+        response, self.response = self.response, None
         self.state = state
         if self._expiry is not None:
             self._expiry.cancel()
@@ -190,18 +190,12 @@ class Stream:
             response.close()
 
     def keep_alive(self) -> None:
-        if self._response is not None:
-            self._response.write(encode_comment())
+        if self.response is not None:
+            self.response.write(encode_comment())
 
     @property
     def has_room(self) -> bool:
-        return self._response is None or self._response.has_room
-
-    async def drain(self) -> None:
-        if self._response is None:
-            await asyncio.sleep(0)  # no client reads the stream, so only let other tasks run
-        elif not self._response.has_room:
-            await self._response.drain()
+        return self.response is None or self.response.has_room
 
 
 class HttpSession(SessionTransport):
@@ -287,8 +281,12 @@ class HttpSession(SessionTransport):
 
     async def drain(self, related: RequestId | None = None) -> None:
         stream = self.listening if related is None else self.streams_by_request.get(related)
-        if stream is not None:
-            await stream.drain()
+        if stream is None:
+            return
+        if stream.response is None:
+            await asyncio.sleep(0)  # no client reads the stream, so only let other tasks run
+        elif not stream.response.has_room:
+            await stream.response.drain()
 
     async def close(self) -> None:
         if not self.initialized.done():
@@ -311,10 +309,11 @@ class HttpSession(SessionTransport):
 
     def open_stream(self, ids: tuple[RequestId, ...]) -> Stream:
         """Return a new stream for the requests of one POST. `ids` must not contain the id of a request in flight."""
-        number = self._stream_number = self._stream_number + 1
-        name, id = f"{self.stream_prefix}-{number}", ids[0]
-        is_one_integer = len(ids) == 1 and type(id) is int and 0 <= id < 2**63  # as usual; faster than `name_with_id`
-        name = f"{name}-{id}" if is_one_integer else name_with_id(name, ids)  # restoration.py reads the id
+        self._stream_number += 1
+        if len(ids) == 1 and type(ids[0]) is int and 0 <= ids[0] < 2**63:  # as usual; faster than `name_with_id`
+            name = f"{self.stream_prefix}-{self._stream_number}-{ids[0]}"  # restoration.py reads the id
+        else:
+            name = name_with_id(f"{self.stream_prefix}-{self._stream_number}", ids)
         stream = self.streams[name] = Stream(self, name, ids)
         for id in ids:
             self.streams_by_request[id] = stream
