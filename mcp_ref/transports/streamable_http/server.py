@@ -156,9 +156,9 @@ class StreamableHttpEndpoint:
             session.receive(message, frame)
             exchange.respond(202, checked.cors, b"")
             return None
-        for id in ids:
-            if id in session.streams_by_request:
-                raise HttpRefusal(400, f"a request with id {id!r} is still in flight; use another id")
+        if not session.streams_by_request.keys().isdisjoint(ids):
+            in_flight = next(id for id in ids if id in session.streams_by_request)
+            raise HttpRefusal(400, f"a request with id {in_flight!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
         # No access for a batch, because one handler's refusal must not replace the results of the other requests.
