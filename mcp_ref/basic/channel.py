@@ -104,7 +104,7 @@ class Channel(Protocol):
 class RequestContext:
     """The id, `_meta` and channel of a request that a handler serves."""
 
-    __slots__ = ("access", "channel", "meta", "progress", "request_id", "steps", "worker_tasks")
+    __slots__ = ("access", "channel", "meta", "progress", "request_id", "steps", "worker_is_cancelled", "worker_tasks")
 
     def __init__(
         self, channel: Channel, request_id: RequestId, meta: Object | None, principal: str | None = None
@@ -114,8 +114,8 @@ class RequestContext:
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
-        # Those for which a handler in a thread waits. The cancellation of the request makes it a frozenset.
-        self.worker_tasks: set[asyncio.Task[object]] | frozenset[asyncio.Task[object]] | None = None
+        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which a handler in a thread waits
+        self.worker_is_cancelled = False  # True if the request was cancelled while its handler ran in a thread
         access = current_access.get()
         # A handler may call another server in this process, on whose channel the rights of its own caller do not hold.
         self.access = access if access is not None and access.id == principal else None
@@ -144,9 +144,9 @@ class RequestContext:
             value, error = await self.channel.loop.run_in_executor(executor, variables.run, _result_and_error, function)
         except asyncio.CancelledError:
             # Python cannot stop a thread, but one that waits for the peer ends when that wait is cancelled.
+            self.worker_is_cancelled = True
             for task in self.worker_tasks or ():
                 task.cancel()
-            self.worker_tasks = frozenset()  # so that the thread's next wait ends at once, too
             raise
         if error is not None:
             raise error

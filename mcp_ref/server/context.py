@@ -194,7 +194,7 @@ class Context(InputRequests, Generic[S]):
         return call_on_loop(self._until_cancelled(coroutine), self.channel.loop)
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
-        if isinstance(self.worker_tasks, frozenset):  # the request was cancelled earlier
+        if self.worker_is_cancelled:  # between two waits of the thread
             return cast(T, coroutine.throw(asyncio.CancelledError()))  # which raises it here, too
         tasks = self.worker_tasks = self.worker_tasks or set()  # the end of the request cancels them
         task = cast("asyncio.Task[object]", asyncio.current_task())

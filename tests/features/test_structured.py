@@ -55,7 +55,7 @@ DERIVED: list[tuple[Any, object, Object, JSON]] = [
     (dict[str, int | None], {"a": None}, {"type": "object", "additionalProperties": {"type": ["integer", "null"]}},
      {"a": None}),
 ]  # fmt: skip
-"""Return annotations, values, the schemas of the annotations, and the values as JSON."""
+"""Annotations of results, values, the schemas of the annotations, and the values as JSON."""
 DERIVATIONS = pytest.mark.parametrize(("annotation", "value", "schema", "data"), DERIVED, ids=repr)
 
 ANY_OBJECT: Object = {"anyOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b"]}]}

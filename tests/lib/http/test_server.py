@@ -556,7 +556,6 @@ async def test_response_to_a_client_that_stops_reading_is_cut_after_write_time()
 async def test_invalid_request_is_refused_with_the_reason_and_the_connection_closed(
     request_: bytes, status: int, why: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Some of the requests that test_parser.py has."""
     caplog.set_level("DEBUG", connection_module.__name__)
     async with bench_client() as (b, client):
         answer = await client.ask(request_ + GET)
