@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import math
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Final
@@ -73,7 +74,7 @@ class Call:
     def attach(self, context: Context) -> None:
         """Use a request of the client from now on: the first one, or its retry."""
         self.context, self.capabilities = context, context.channel.peer_capabilities
-        self.token = progress_token(context.meta)
+        self.token, self._last_progress = progress_token(context.meta), -math.inf
         default = "debug" if self.revision.era == "legacy" else None  # a modern client gets messages only on request
         self.level = context.channel.logging_level or default
         """The lowest level of the log messages that the client wants, or None for no messages."""
@@ -126,6 +127,13 @@ class Call:
         """Send progress to the client, with the client's `token`."""
         if self.revision.era == "modern":  # a task of this era has no progress, so the text becomes its status
             self.set_status(params.get("message"))
+        progress = params.get("progress")
+        if isinstance(progress, int | float):
+            # [2025-11-25 basic/utilities/progress#progress-flow] the value MUST increase with each notification, but
+            # a modern server, which runs the call again after each input request, reports the same values again
+            if progress <= self._last_progress:
+                return
+            self._last_progress = progress
         self.notify("notifications/progress", params, source, {"progressToken": token})
 
     def set_status(self, message: JSON) -> None:
