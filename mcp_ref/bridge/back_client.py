@@ -346,7 +346,8 @@ class BackClient(Client):
         """Return the call to which a message of the server belongs; None if that is unknown.
 
         A message that names a task belongs to the call that awaits the task. Any other belongs to the only call in
-        flight or, in a session, to one of them, since all of them are of the same user.
+        flight or, in a session, to one of them, since all of them are of the same user. The newest one is chosen,
+        because a client of 2024-10-07 cannot cancel an older one, but may have closed its stream.
         """
         related = _meta_of(params).get(RELATED_TASK)
         task_id = related.get("taskId") if isinstance(related, dict) else None
@@ -356,7 +357,7 @@ class BackClient(Client):
         elif not calls:  # the task can be so new that its call does not know its id yet
             calls = [call for call in self.calls if call.task_id == ""]
         is_certain = len(calls) == 1 or self.caller.session is not None
-        return calls[0] if calls and is_certain else None
+        return calls[-1] if calls and is_certain else None
 
     async def _serve(self, method: str, params: Object, context: RequestContext) -> Object:
         """Serve a request of the server: pass it to the caller, and report progress while the caller's user thinks."""

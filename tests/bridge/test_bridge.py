@@ -32,7 +32,7 @@ from tests.bridge.test_held import ALL, CALL, NAME, retry_of
 from tests.forked_python import forked
 from tests.messages import initialize
 from tests.raw_peers import connected_client
-from tests.settings import ROOT, eventually
+from tests.settings import PATIENCE, ROOT, eventually
 
 LATEST = "2026-07-28"
 
@@ -525,6 +525,25 @@ def test_bridge_refuses_a_configuration_without_servers_and_without_clients() ->
         Bridge(servers={})
     with pytest.raises(ValueError, match="clients must be"):
         Bridge(servers={"a": ["x"]}, clients=0)
+
+
+async def test_bridge_passes_an_input_request_on_although_the_client_of_an_older_call_has_left() -> None:
+    server, begun = Server("back", revisions=["2024-11-05"]), asyncio.Event()
+
+    @server.tool()
+    async def count(waits: bool, context: Context) -> str:
+        begun.set()
+        if waits:
+            await asyncio.Event().wait()
+        return str(len(await context.list_roots()))
+
+    bridge = Bridge(servers={"back": server})
+    async with bridge.server.serve_http() as url, Client(url, revision="2024-10-07", roots=["/"]) as client:
+        older = asyncio.create_task(client.call_tool("count", {"waits": True}))
+        await begun.wait()
+        older.cancel()  # of which a client of this revision cannot tell the server
+        await asyncio.wait([older])
+        assert (await client.call_tool("count", {"waits": False}, timeout=PATIENCE)).text == "1"
 
 
 async def test_bridge_status_lists_the_losses() -> None:
