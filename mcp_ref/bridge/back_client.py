@@ -370,6 +370,8 @@ class BackClient(Client):
         try:
             while True:
                 await asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)
+                if asking.cancelled():  # together with the task whose input the server requires
+                    raise ProtocolError(INTERNAL_ERROR, f"{method}: the call was cancelled meanwhile")
                 if asking.done():
                     return asking.result()
                 progress += 1

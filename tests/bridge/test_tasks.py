@@ -16,6 +16,7 @@ from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.links import linked
+from tests.settings import eventually
 
 CORE, LATEST = "2025-11-25", "2026-07-28"
 MIXED = pytest.mark.parametrize(("front", "back"), [(CORE, LATEST), (LATEST, CORE)])
@@ -97,14 +98,22 @@ async def test_bridge_task_of_a_tool_that_fails_has_the_status_of_its_revision(f
 
 
 @MIXED
-async def test_bridge_task_cancellation_reaches_the_server(front: str, back: str) -> None:
+async def test_bridge_task_cancellation_reaches_the_server(
+    front: str, back: str, caplog: pytest.LogCaptureFixture
+) -> None:
     behind = Back(back)
-    async with linked(behind.server, front) as (client, _), asyncio.timeout(10):
+    async with linked(behind.server, front, elicitation=_echo) as (client, _), asyncio.timeout(10):
         running = await client.start_tool("wait")
         await behind.began.wait()
         await running.cancel()
         await behind.stopped.wait()
         assert (await running.status()).status == "cancelled"  # type: ignore[union-attr]
+        asking = await client.start_tool("ask", {"question": "?"})
+        while (await asking.status()).status != "input_required":  # type: ignore[union-attr]
+            pass
+        await asking.cancel()
+        await eventually(lambda: not behind.server.tasks.live)
+    assert "failed" not in caplog.text  # the elicitation is no fault of its handler
 
 
 @MIXED
