@@ -113,7 +113,7 @@ async def test_bridge_task_cancellation_reaches_the_server(
             pass
         await asking.cancel()
         await eventually(lambda: not behind.server.tasks.live)
-    assert "failed" not in caplog.text  # the elicitation is no fault of its handler
+    assert "failed" not in caplog.text  # which would blame the handler of the elicitation
 
 
 @MIXED
