@@ -21,6 +21,13 @@ from mcp_ref.lib.http.message import MAX_SHARED_NAMES, Headers, HttpLimits, _sha
 from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_CACHED_REQUEST_HEADS, RequestHead, RequestParser
 
 
+def received(data: bytes, limits: HttpLimits | None = None) -> RequestParser:
+    """Return a parser that has received some bytes."""
+    parser = RequestParser(limits or HttpLimits())
+    parser.buffer += data
+    return parser
+
+
 def next_request(parser: RequestParser) -> tuple[RequestHead, bytes] | None:
     head = parser.head or parser.next_head()
     body = parser.next_body() if head is not None else None
@@ -96,52 +103,31 @@ REQUEST_LINE = "the request line must be `method target HTTP/version`, with sing
 LONG_LINE = "a chunk has more data than its size says, or a line between chunks is too long"
 SMALL_CHUNKS = "the chunks are too small, or their extensions or the trailers are too large"
 CHUNK_LF = "a line between chunks ends in LF without CR"
+LENGTH = "Content-Length must be a number of bytes, not %r"
+LENGTH_TWICE = "duplicate header Content-Length: send this header only once"
+FOLDED = "a header is folded over several lines: send it on one line"
+HEAD_LF = "a line of the head ends in LF without CR"
+HEADER_LINE = "a header line must be `name: value`, not %r"
+CONTROL = "the value of the header %s contains a control character"
+TARGET = "the request target is neither a path nor a URL"
+VERSION = "this server speaks only HTTP/1.0 and HTTP/1.1"
+LARGE_HEAD = "the head is larger than 32768 bytes"
+CHUNK_SIZE = "invalid chunk size: %r"
+LONG_CHUNK = "a chunk has more data than its size says"
 REFUSED = {
     "Content-Length with Transfer-Encoding": (
         400,
         "the message has Content-Length and Transfer-Encoding: send only one of them",
         POST + b"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n",
     ),
-    "Content-Length twice, different": (
-        400,
-        "duplicate header Content-Length: send this header only once",
-        POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\nabcd",
-    ),
-    "Content-Length twice, equal": (
-        400,
-        "duplicate header Content-Length: send this header only once",
-        POST + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
-    ),
-    "Content-Length with a list": (
-        400,
-        "Content-Length must be a number of bytes, not '3, 3'",
-        POST + b"Content-Length: 3, 3\r\n\r\nabc",
-    ),
-    "Content-Length with a sign": (
-        400,
-        "Content-Length must be a number of bytes, not '+3'",
-        POST + b"Content-Length: +3\r\n\r\nabc",
-    ),
-    "Content-Length negative": (
-        400,
-        "Content-Length must be a number of bytes, not '-1'",
-        POST + b"Content-Length: -1\r\n\r\n",
-    ),
-    "Content-Length with underscores": (
-        400,
-        "Content-Length must be a number of bytes, not '1_0'",
-        POST + b"Content-Length: 1_0\r\n\r\n",
-    ),
-    "Content-Length in hexadecimal": (
-        400,
-        "Content-Length must be a number of bytes, not '0x3'",
-        POST + b"Content-Length: 0x3\r\n\r\nabc",
-    ),
-    "Content-Length empty": (
-        400,
-        "Content-Length must be a number of bytes, not ''",
-        POST + b"Content-Length:\r\n\r\n",
-    ),
+    "Content-Length twice, different": (400, LENGTH_TWICE, POST + b"Content-Length: 3\r\nContent-Length: 4\r\n\r\n"),
+    "Content-Length twice, equal": (400, LENGTH_TWICE, POST + b"Content-Length: 3\r\nContent-Length: 3\r\n\r\nabc"),
+    "Content-Length with a list": (400, LENGTH % "3, 3", POST + b"Content-Length: 3, 3\r\n\r\nabc"),
+    "Content-Length with a sign": (400, LENGTH % "+3", POST + b"Content-Length: +3\r\n\r\nabc"),
+    "Content-Length negative": (400, LENGTH % "-1", POST + b"Content-Length: -1\r\n\r\n"),
+    "Content-Length with underscores": (400, LENGTH % "1_0", POST + b"Content-Length: 1_0\r\n\r\n"),
+    "Content-Length in hexadecimal": (400, LENGTH % "0x3", POST + b"Content-Length: 0x3\r\n\r\nabc"),
+    "Content-Length empty": (400, LENGTH % "", POST + b"Content-Length:\r\n\r\n"),
     "Content-Length huge": (
         413,
         "the body is too large: its Content-Length has more than 15 digits",
@@ -159,7 +145,7 @@ REFUSED = {
     ),
     "Transfer-Encoding with a control character": (
         400,
-        "the value of the header Transfer-Encoding contains a control character",
+        CONTROL % "Transfer-Encoding",
         POST + b"Transfer-Encoding: \x0bchunked\r\n\r\n",
     ),
     "Transfer-Encoding in HTTP/1.0": (
@@ -167,43 +153,23 @@ REFUSED = {
         "HTTP/1.0 has no Transfer-Encoding: send Content-Length instead",
         b"POST / HTTP/1.0\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
     ),
-    "folded header": (
-        400,
-        "a header is folded over several lines: send it on one line",
-        GET_HEAD + b"A: b\r\n c\r\n\r\n",
-    ),
-    "folded line before the first header": (
-        400,
-        "a header is folded over several lines: send it on one line",
-        b"GET / HTTP/1.1\r\n Host: x\r\n\r\n",
-    ),
-    "header folded by a tab": (
-        400,
-        "a header is folded over several lines: send it on one line",
-        GET_HEAD + b"A: b\r\n\tc\r\n\r\n",
-    ),
-    "bare LF everywhere": (400, "a line of the head ends in LF without CR", b"GET / HTTP/1.1\nHost: x\n\n"),
-    "bare LF in one line": (
-        400,
-        "the value of the header Host contains a control character",
-        b"GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n",
-    ),
-    "bare LF at the end": (400, "a line of the head ends in LF without CR", GET_HEAD + b"\n"),
-    "bare CR": (
-        400,
-        "the value of the header Host contains a control character",
-        b"GET / HTTP/1.1\r\nHost: x\rA: b\r\n\r\n",
-    ),
-    "NUL in a value": (400, "the value of the header A contains a control character", GET_HEAD + b"A: b\0c\r\n\r\n"),
-    "NUL in a name": (400, "a header line must be `name: value`, not 'A\\x00: b'", GET_HEAD + b"A\0: b\r\n\r\n"),
+    "folded header": (400, FOLDED, GET_HEAD + b"A: b\r\n c\r\n\r\n"),
+    "folded line before the first header": (400, FOLDED, b"GET / HTTP/1.1\r\n Host: x\r\n\r\n"),
+    "header folded by a tab": (400, FOLDED, GET_HEAD + b"A: b\r\n\tc\r\n\r\n"),
+    "bare LF everywhere": (400, HEAD_LF, b"GET / HTTP/1.1\nHost: x\n\n"),
+    "bare LF in one line": (400, CONTROL % "Host", b"GET / HTTP/1.1\r\nHost: x\nA: b\r\n\r\n"),
+    "bare LF at the end": (400, HEAD_LF, GET_HEAD + b"\n"),
+    "bare CR": (400, CONTROL % "Host", b"GET / HTTP/1.1\r\nHost: x\rA: b\r\n\r\n"),
+    "NUL in a value": (400, CONTROL % "A", GET_HEAD + b"A: b\0c\r\n\r\n"),
+    "NUL in a name": (400, HEADER_LINE % "A\x00: b", GET_HEAD + b"A\0: b\r\n\r\n"),
     "NUL in the target": (400, REQUEST_LINE, b"GET /\0 HTTP/1.1\r\nHost: x\r\n\r\n"),
     "header with a space before the colon": (
         400,
-        "a header line must be `name: value`, not 'Content-Length : 3'",
+        HEADER_LINE % "Content-Length : 3",
         POST + b"Content-Length : 3\r\n\r\nabc",
     ),
-    "header without colon": (400, "a header line must be `name: value`, not 'A'", GET_HEAD + b"A\r\n\r\n"),
-    "header without name": (400, "a header line must be `name: value`, not ': b'", GET_HEAD + b": b\r\n\r\n"),
+    "header without colon": (400, HEADER_LINE % "A", GET_HEAD + b"A\r\n\r\n"),
+    "header without name": (400, HEADER_LINE % ": b", GET_HEAD + b": b\r\n\r\n"),
     "method with an invalid character": (400, REQUEST_LINE, b"G@T / HTTP/1.1\r\nHost: x\r\n\r\n"),
     "method missing": (400, REQUEST_LINE, b" / HTTP/1.1\r\nHost: x\r\n\r\n"),
     "request line with two spaces": (400, REQUEST_LINE, b"GET  / HTTP/1.1\r\nHost: x\r\n\r\n"),
@@ -214,37 +180,21 @@ REFUSED = {
         "the request target contains a fragment: remove `#` and the text after it",
         b"GET /a#b HTTP/1.1\r\nHost: x\r\n\r\n",
     ),
-    "target * of another method than OPTIONS": (
-        400,
-        "the request target is neither a path nor a URL",
-        b"GET * HTTP/1.1\r\nHost: x\r\n\r\n",
-    ),
+    "target * of another method than OPTIONS": (400, TARGET, b"GET * HTTP/1.1\r\nHost: x\r\n\r\n"),
     "target of another host": (
         400,
         "the host in the request target must be equal to the Host header",
         b"GET http://y/ HTTP/1.1\r\nHost: x\r\n\r\n",
     ),
-    "target neither path nor URL": (
-        400,
-        "the request target is neither a path nor a URL",
-        b"GET a HTTP/1.1\r\nHost: x\r\n\r\n",
-    ),
+    "target neither path nor URL": (400, TARGET, b"GET a HTTP/1.1\r\nHost: x\r\n\r\n"),
     "target a broken URL": (400, "the request target is an invalid URL", b"GET http://[x HTTP/1.1\r\nHost: x\r\n\r\n"),
-    "target of another scheme": (
-        400,
-        "the request target is neither a path nor a URL",
-        b"GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n",
-    ),
-    "CONNECT": (
-        400,
-        "the request target is neither a path nor a URL",
-        b"CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n",
-    ),
+    "target of another scheme": (400, TARGET, b"GET ftp://x/ HTTP/1.1\r\nHost: x\r\n\r\n"),
+    "CONNECT": (400, TARGET, b"CONNECT x:443 HTTP/1.1\r\nHost: x:443\r\n\r\n"),
     "version missing": (400, REQUEST_LINE, b"GET /\r\nHost: x\r\n\r\n"),
     "version in lower case": (400, REQUEST_LINE, b"GET / http/1.1\r\nHost: x\r\n\r\n"),
     "version HTTP/1.10": (400, REQUEST_LINE, b"GET / HTTP/1.10\r\nHost: x\r\n\r\n"),
-    "HTTP/2": (505, "this server speaks only HTTP/1.0 and HTTP/1.1", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
-    "HTTP/0.9": (505, "this server speaks only HTTP/1.0 and HTTP/1.1", b"GET / HTTP/0.9\r\n\r\n"),
+    "HTTP/2": (505, VERSION, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"),
+    "HTTP/0.9": (505, VERSION, b"GET / HTTP/0.9\r\n\r\n"),
     "Host missing": (400, "the request has 0 Host headers: send exactly one", b"GET / HTTP/1.1\r\n\r\n"),
     "Host twice": (400, "the request has 2 Host headers: send exactly one", GET_HEAD + b"Host: x\r\n\r\n"),
     "TLS": (400, REQUEST_LINE, b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\x0a\x0d\x0a\r\n\r\n"),
@@ -253,51 +203,34 @@ REFUSED = {
         "the message has 101 headers; the limit is 100",
         GET_HEAD + b"" + b"A: b\r\n" * 100 + b"\r\n",
     ),
-    "head too large": (
-        431,
-        "the head is larger than 32768 bytes",
-        GET_HEAD + b"A: " + b"b" * (32 * 1024 - 31) + b"\r\n\r\n",
-    ),
-    "head too large without an end": (
-        431,
-        "the head is larger than 32768 bytes",
-        GET_HEAD + b"A: " + b"b" * (32 * 1024 - 27),
-    ),
+    "head too large": (431, LARGE_HEAD, GET_HEAD + b"A: " + b"b" * (32 * 1024 - 31) + b"\r\n\r\n"),
+    "head too large without an end": (431, LARGE_HEAD, GET_HEAD + b"A: " + b"b" * (32 * 1024 - 27)),
     "body too large": (413, "the body is larger than 4194304 bytes", POST + b"Content-Length: 4194305\r\n\r\n"),
-    "chunk size not a number": (400, "invalid chunk size: b'g'", CHUNKED + (b"g\r\n")),
-    "chunk size empty": (400, "invalid chunk size: b''", CHUNKED + (b"\r\n")),
-    "chunk size with a prefix": (400, "invalid chunk size: b'0x3'", CHUNKED + (b"0x3\r\nabc\r\n0\r\n\r\n")),
-    "chunk size with a sign": (400, "invalid chunk size: b'+3'", CHUNKED + (b"+3\r\nabc\r\n0\r\n\r\n")),
-    "chunk size with a space before": (400, "invalid chunk size: b' 3'", CHUNKED + (b" 3\r\nabc\r\n0\r\n\r\n")),
-    "chunk size of many digits": (400, "invalid chunk size: b'1111111111111111'", CHUNKED + (b"1" * 16 + b"\r\n")),
-    "chunk larger than its size": (
-        400,
-        "a chunk has more data than its size says",
-        CHUNKED + (b"3\r\nabcd\r\n0\r\n\r\n"),
-    ),
-    "chunk larger than its size, without more bytes": (400, LONG_LINE, CHUNKED + (b"3\r\nabcd")),
-    "chunk smaller than its size": (
-        400,
-        "a chunk has more data than its size says",
-        CHUNKED + (b"5\r\nabc\r\n0\r\n\r\n"),
-    ),
-    "chunk that ends in LF": (400, CHUNK_LF, CHUNKED + (b"3\r\nabc\n0\r\n\r\n")),
-    "chunk size that ends in LF": (400, CHUNK_LF, CHUNKED + (b"3\nabc\r\n0\r\n\r\n")),
-    "LF in a chunk extension": (400, CHUNK_LF, CHUNKED + (b"3;a\nb\r\nabc\r\n0\r\n\r\n")),
-    "NUL in a chunk extension": (400, "invalid chunk size: b'3;a\\x00'", CHUNKED + (b"3;a\0\r\nabc\r\n0\r\n\r\n")),
-    "chunk extension too large": (400, LONG_LINE, CHUNKED + (b"3;" + b"a" * 17_000)),
-    "chunks too small": (400, SMALL_CHUNKS, CHUNKED + (b"1\r\nx\r\n" * 6000)),
-    "chunk extensions too many": (400, SMALL_CHUNKS, CHUNKED + ((b"1;" + b"a" * 100 + b"\r\nx\r\n") * 200)),
-    "trailers too many": (400, SMALL_CHUNKS, CHUNKED + (b"0\r\n" + b"A: b\r\n" * 5000)),
-    "trailer without colon": (400, "a header line must be `name: value`, not 'A b'", CHUNKED + (b"0\r\nA b\r\n\r\n")),
+    "chunk size not a number": (400, CHUNK_SIZE % b"g", CHUNKED + b"g\r\n"),
+    "chunk size empty": (400, CHUNK_SIZE % b"", CHUNKED + b"\r\n"),
+    "chunk size with a prefix": (400, CHUNK_SIZE % b"0x3", CHUNKED + b"0x3\r\nabc\r\n0\r\n\r\n"),
+    "chunk size with a sign": (400, CHUNK_SIZE % b"+3", CHUNKED + b"+3\r\nabc\r\n0\r\n\r\n"),
+    "chunk size with a space before": (400, CHUNK_SIZE % b" 3", CHUNKED + b" 3\r\nabc\r\n0\r\n\r\n"),
+    "chunk size of many digits": (400, CHUNK_SIZE % b"1111111111111111", CHUNKED + b"1" * 16 + b"\r\n"),
+    "chunk larger than its size": (400, LONG_CHUNK, CHUNKED + b"3\r\nabcd\r\n0\r\n\r\n"),
+    "chunk larger than its size, without more bytes": (400, LONG_LINE, CHUNKED + b"3\r\nabcd"),
+    "chunk smaller than its size": (400, LONG_CHUNK, CHUNKED + b"5\r\nabc\r\n0\r\n\r\n"),
+    "chunk that ends in LF": (400, CHUNK_LF, CHUNKED + b"3\r\nabc\n0\r\n\r\n"),
+    "chunk size that ends in LF": (400, CHUNK_LF, CHUNKED + b"3\nabc\r\n0\r\n\r\n"),
+    "LF in a chunk extension": (400, CHUNK_LF, CHUNKED + b"3;a\nb\r\nabc\r\n0\r\n\r\n"),
+    "NUL in a chunk extension": (400, CHUNK_SIZE % b"3;a\x00", CHUNKED + b"3;a\0\r\nabc\r\n0\r\n\r\n"),
+    "chunk extension too large": (400, LONG_LINE, CHUNKED + b"3;" + b"a" * 17_000),
+    "chunks too small": (400, SMALL_CHUNKS, CHUNKED + b"1\r\nx\r\n" * 6000),
+    "chunk extensions too many": (400, SMALL_CHUNKS, CHUNKED + (b"1;" + b"a" * 100 + b"\r\nx\r\n") * 200),
+    "trailers too many": (400, SMALL_CHUNKS, CHUNKED + b"0\r\n" + b"A: b\r\n" * 5000),
+    "trailer without colon": (400, HEADER_LINE % "A b", CHUNKED + b"0\r\nA b\r\n\r\n"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_request_parser_raises_bad_message_with_the_status_and_the_text_of_the_response(case: str) -> None:
     status, fault, data = REFUSED[case]
-    parser = RequestParser(HttpLimits())
-    parser.buffer += data
+    parser = received(data)
     with pytest.raises(BadMessage) as caught:
         next_request(parser)
     assert (caught.value.status, str(caught.value)) == (status, fault)
@@ -314,14 +247,12 @@ def test_request_parser_raises_bad_message_with_the_status_and_the_text_of_the_r
     ids=["headers", "head", "body", "chunked body"],
 )
 def test_request_parser_accepts_what_is_as_large_as_the_limits(data: bytes) -> None:
-    parser = RequestParser(HttpLimits())
-    parser.buffer += data
+    parser = received(data)
     assert next_request(parser) is not None and not parser.buffer
 
 
 def test_request_parser_refuses_a_chunked_body_as_soon_as_it_is_too_large() -> None:
-    parser = RequestParser(HttpLimits(body_size=3))
-    parser.buffer += CHUNKED + b"ffffffffffffff\r\nabc"
+    parser = received(CHUNKED + b"ffffffffffffff\r\nabc", HttpLimits(body_size=3))
     assert next_request(parser) is None and parser.body_bytes == 3
     parser.buffer += b"d"
     with pytest.raises(BadMessage, match="the body is larger than 3 bytes") as caught:
@@ -344,8 +275,7 @@ def test_request_parser_refuses_a_chunked_body_as_soon_as_it_is_too_large() -> N
     ],
 )
 def test_request_head_has_the_path_the_query_and_the_version(line: bytes, head: tuple[object, ...]) -> None:
-    parser = RequestParser(HttpLimits())
-    parser.buffer += line + b"\r\n\r\n"
+    parser = received(line + b"\r\n\r\n")
     found = parser.next_head()
     assert found is not None
     assert (found.method, found.path, found.query, found.is_http_1_0, found.keep_alive) == head
@@ -364,8 +294,9 @@ def test_request_head_has_the_path_the_query_and_the_version(line: bytes, head: 
 def test_100_continue_is_sent_only_if_the_client_waits_for_it(
     version: bytes, value: bytes, body: bytes, expects: bool, must_send: bool
 ) -> None:
-    parser = RequestParser(HttpLimits())
-    parser.buffer += b"POST / HTTP/1.%b\r\nHost: x\r\nContent-Length: 1\r\nExpect: %b\r\n\r\n" % (version, value) + body
+    parser = received(
+        b"POST / HTTP/1.%b\r\nHost: x\r\nContent-Length: 1\r\nExpect: %b\r\n\r\n" % (version, value) + body
+    )
     head = parser.next_head()
     assert head is not None and (head.expects_continue, parser.must_send_continue) == (expects, must_send)
 
@@ -478,8 +409,7 @@ def test_response_head_writer_keeps_few_heads_and_writes_the_date_of_each_second
     ids=["one", "two", "hexadecimal sizes in either case", "extensions", "trailers", "many"],
 )
 def test_chunked_body_is_the_data_of_its_chunks(data: bytes, body: bytes) -> None:
-    parser = RequestParser(HttpLimits())
-    parser.buffer += CHUNKED + data
+    parser = received(CHUNKED + data)
     request = next_request(parser)
     assert request is not None and request[1] == body
 
