@@ -11,7 +11,7 @@ import pytest
 
 from mcp_ref.lib.http import connection as connection_module
 from mcp_ref.lib.http.connection import LINGER_SECONDS, MAX_PIPELINED_BYTES, MAX_REFUSED, HttpConnection
-from mcp_ref.lib.http.connections import CROWDED_READ_SECONDS, MAX_UNCOUNTED, Connections, SlowReader, is_public
+from mcp_ref.lib.http.connections import CROWDED_READ_SECONDS, MAX_UNCOUNTED, Connections, SlowReader
 from mcp_ref.lib.http.message import (
     CLIENT_DISCONNECTED,
     MIN_COUNTED_SIZE,
@@ -20,11 +20,14 @@ from mcp_ref.lib.http.message import (
     BodyMemory,
     Exchange,
     Handler,
+    Headers,
     HttpLimits,
     StreamingResponse,
     network_of,
 )
+from mcp_ref.lib.http.parser import MAX_CACHED_HEAD_SIZE, MAX_SHARED_HEADS
 from mcp_ref.lib.turns import Turns, current_turns
+from tests.lib.http.fake_transport import FakeTransport
 from tests.settings import PATIENCE
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -32,49 +35,6 @@ LIMITS = HttpLimits(
     head_time=10, body_time=20, idle_time=30, write_time=40, write_buffer=100_000, unread_size=1_000_000
 )
 NOW = 1000.0
-
-
-class FakeTransport(asyncio.Transport):
-    """A transport that notes its calls."""
-
-    def __init__(self, peer: object, is_tls: bool) -> None:
-        super().__init__({"peername": peer, "sslcontext": object() if is_tls else None})
-        self.calls: list[object] = []
-        self.written = bytearray()
-        self.unread = 0
-        self.is_closed = False
-
-    def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        self.calls.append(high)
-
-    def get_write_buffer_size(self) -> int:
-        return self.unread
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.written += data
-
-    def can_write_eof(self) -> bool:
-        return True
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def write_eof(self) -> None:
-        self.calls.append("eof")
-
-    def close(self) -> None:
-        self.calls.append("close")
-        self.is_closed = True
-
-    def abort(self) -> None:
-        self.calls.append("abort")
-        self.is_closed = True
 
 
 class Wire:
@@ -383,10 +343,10 @@ async def hold_with_body(exchange: Exchange) -> None:
     hold(exchange)
 
 
-def open_wires(count: int, limits: HttpLimits, handler: Handler) -> list[Wire]:
-    """Return so many connections of one server."""
+def open_wires(count: int, limits: HttpLimits, handler: Handler, peer: object = None) -> list[Wire]:
+    """Return as many connections as one server allows."""
     connections = Connections(handler, limits, count, lambda body: False)
-    return [Wire(handler, connections=connections, peer=None) for _ in range(count)]
+    return [Wire(handler, connections=connections, peer=peer) for _ in range(count)]
 
 
 async def test_late_stream_that_is_kept_open_holds_neither_its_request_nor_its_body() -> None:
@@ -685,8 +645,29 @@ def test_network_of_an_ipv6_address_has_64_bits(address: str, network: str) -> N
     assert network_of(address) == network
 
 
-def test_public_addresses_are_those_of_the_internet_also_in_ipv6() -> None:
-    for address in ("8.8.8.8", "::ffff:8.8.8.8", "2001:4860::1"):
-        assert is_public(address), address
-    for address in ("127.0.0.1", "10.0.0.1", "::ffff:10.0.0.1", "::1", "fe80::1", "", "x"):
-        assert not is_public(address), address
+@pytest.mark.attack("connections-of-one-address")
+async def test_connection_over_the_share_of_a_public_address_gets_503_until_others_have_ended() -> None:
+    peer = ("8.8.8.8", 5)
+    wires = open_wires(4, LIMITS, respond, peer)
+    assert wires[3].transport.written.endswith(b"your address has too many connections; close some of them\n")
+    assert [wire.take()[1][:12] for wire in wires] == ["", "", "", "HTTP/1.1 503"]
+    for wire in (wires[0], wires[3]):
+        wire.connection.connection_lost(None)
+    later = Wire(respond, peer=peer, connections=wires[1].connections)
+    later.send(GET)
+    assert later.take()[1] == "HTTP/1.1 200 OK"
+
+
+async def test_repeated_head_gives_the_same_headers_object_on_another_connection_but_a_large_head_does_not() -> None:
+    connections = Connections(hold, LIMITS, 1000, lambda body: False)
+
+    def headers_of(field: bytes) -> Headers:
+        wire = Wire(hold, connections=connections)
+        wire.send(GET[:-2] + field + b"\r\n\r\n")
+        return held[-1].request.headers
+
+    first, large = headers_of(b"A: b"), b"X: " + b"x" * MAX_CACHED_HEAD_SIZE
+    assert headers_of(b"A: b") is first and headers_of(large) is not headers_of(large)
+    for number in range(MAX_SHARED_HEADS):
+        headers_of(b"A: %d" % number)
+    assert headers_of(b"A: b") is not first

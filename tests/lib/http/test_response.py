@@ -17,37 +17,7 @@ from mcp_ref.lib.http.response import (
     ResponseHead,
     StaleConnection,
 )
-
-
-class FakeTransport(asyncio.Transport):
-    """A transport that notes its calls."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.calls: list[str] = []
-        self.unsent = self.max_size = 0
-        self.is_closed = False
-
-    def get_write_buffer_size(self) -> int:
-        return self.unsent
-
-    def is_closing(self) -> bool:
-        return self.is_closed
-
-    def write(self, data: bytes | bytearray | memoryview) -> None:
-        self.calls.append(bytes(data).decode())
-
-    def pause_reading(self) -> None:
-        self.calls.append("pause")
-
-    def resume_reading(self) -> None:
-        self.calls.append("resume")
-
-    def close(self) -> None:
-        self.calls.append("close")
-
-    def abort(self) -> None:
-        self.calls.append("abort")
+from tests.lib.http.fake_transport import FakeTransport
 
 
 def connect(scheme: str = "http", limits: ClientLimits | None = None) -> tuple[ClientConnection, FakeTransport]:
@@ -136,7 +106,7 @@ async def test_client_connection_is_open_until_the_server_sends_or_ends_somethin
 @pytest.mark.parametrize(("unsent", "calls"), [(0, ["close"]), (1, ["abort", "close"])])
 async def test_client_connection_close_aborts_only_if_data_is_unsent(unsent: int, calls: list[str]) -> None:
     connection, transport = connect()
-    transport.unsent = unsent
+    transport.unread = unsent
     assert connection.has_more_to_send() is bool(unsent)
     closing = asyncio.create_task(connection.close())
     await asyncio.sleep(0)
@@ -159,7 +129,7 @@ async def test_final_head_is_returned_however_it_arrives_and_is_parsed_once() ->
         heads.append(await reading)
         assert connection.take(9) == b"r" and connection.take(9) == b""
     assert [head.status for head in heads] == [200, 200, 200] and heads[1] is heads[2]
-    assert transport.calls == ["GET"] * 3
+    assert transport.written == b"GETGETGET"
 
 
 @pytest.mark.parametrize(
