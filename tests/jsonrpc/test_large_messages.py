@@ -84,16 +84,17 @@ def test_decode_refuses_a_large_notification_unparsed_in_every_order_of_its_keys
 @pytest.mark.attack("large-notification")
 def test_large_message_with_the_id_of_a_request_is_its_response_or_ends_it() -> None:
     rng = random.Random(7)
-    pool: list[tuple[str, object]] = [
+    choices: list[tuple[str, object]] = [
         ("jsonrpc", "2.0"), ("id", 1), ("id", 2), ("id", None), ("result", RESULT), ("result", {}), ("method", "m"),
         ("params", {"x": LARGE}), ("error", {"code": 1, "message": "m"}), ("padding", LARGE), ("more", [{"id": 1}]),
     ]  # fmt: skip
-    for _ in range(150):
+    pool = [f'"{name}":{json.dumps(value)}'.encode() for name, value in choices]
+    for _ in range(300):
         members = rng.choices(pool, k=rng.randint(1, 6))
-        frame = b"{%b}" % ",".join(f"{json.dumps(k)}:{json.dumps(v)}" for k, v in members).encode()
+        frame = b"{%b}" % b",".join(members)
         found = decode_from_server(frame, waits_for_1)
         if len(frame) > MAX_UNREQUESTED:
-            refused = isinstance(found, Malformed) and (found.id is None or ("method", "m") in members)
+            refused = isinstance(found, Malformed) and (found.id is None or b'"method":"m"' in members)
             ends = isinstance(found, Malformed) and found.id == 1 and found.expects_no_response
             assert refused or ends or (getattr(found, "id", None) == 1 and not isinstance(found, Notification)), found
 

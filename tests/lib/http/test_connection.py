@@ -532,6 +532,7 @@ async def test_stream_of_a_client_that_leaves_more_than_write_buffer_unread_is_a
     assert not streams[0].has_room
     streams[0].write(b"x")
     assert wire.take() == (calls, "" if calls else "1")
+    assert wire.connections.unread_bytes == (0 if calls else unread)
 
 
 async def test_next_request_waits_until_the_client_has_read_the_response() -> None:

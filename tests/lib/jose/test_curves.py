@@ -114,8 +114,8 @@ def test_sign_without_random_bytes_gives_the_signatures_of_the_rfc(
 
 
 def test_sign_gives_a_new_valid_signature_each_time() -> None:
-    signatures = {sign(SECRET, b"m") for _ in range(20)}
-    assert len({signature[:32] for signature in signatures}) == 20
+    signatures = {sign(SECRET, b"m") for _ in range(5)}
+    assert len({signature[:32] for signature in signatures}) == 5
     assert all(verify(P256, KEY, b"m", signature) for signature in signatures)
 
 
@@ -126,7 +126,7 @@ def test_sign_stays_safe_when_the_random_generator_is_stuck(monkeypatch: pytest.
 
 
 def test_sign_random_keys_and_messages() -> None:
-    for _ in range(25):
+    for _ in range(10):
         secret, message = secrets.randbelow(P256.order - 1) + 1, secrets.token_bytes(40)
         key, signature = public_key(secret), sign(secret, message)
         assert P256.contains(*key)
@@ -157,7 +157,7 @@ def test_sign_takes_the_same_steps_for_every_secret(monkeypatch: pytest.MonkeyPa
 
 def test_verify_refuses_a_changed_bit() -> None:
     signature = sign(SECRET, b"m")
-    for bit in range(0, 512, 7):  # each place in a byte
+    for bit in range(0, 512, 37):  # each place in a byte
         changed = (int.from_bytes(signature) ^ 1 << bit).to_bytes(64)
         assert not verify(P256, KEY, b"m", changed)
 
