@@ -20,6 +20,7 @@ from mcp_ref.lib.http.message import (
     BodyMemory,
     Exchange,
     Handler,
+    HeaderList,
     Headers,
     HttpLimits,
     StreamingResponse,
@@ -199,6 +200,7 @@ async def test_small_body_is_read_together_with_its_head(size: int, arrived: int
     assert held[1].take_body() is is_read
     wire.take()
     held[1].respond(200, [], b"")
+    assert (b"Connection: close" in wire.transport.written) is not is_read
     await asyncio.sleep(0)
     assert wire.take()[0] == ([] if is_read else ["eof"])  # an unread body would be taken for a request
 
@@ -281,6 +283,17 @@ async def test_half_closed_connection_stays_open_only_for_a_short_response(
     for exchange in held:
         exchange.respond(200, [], b"")
         assert wire.take() == (["close"], "HTTP/1.1 200 OK")
+
+
+async def test_half_closed_connection_still_gets_the_responses_to_its_requests() -> None:
+    wire = Wire(hold)
+    wire.send(GET + GET + b"GET / HT")
+    assert wire.connection.eof_received()
+    for number in range(2):
+        held[number].respond(200, [], b"")
+        await turns()
+    assert wire.transport.written.count(b"200 OK") == 2
+    assert wire.take()[0] == [MAX_UNCOUNTED, "close"]
 
 
 async def test_lost_connection_fails_the_body_and_leaves_nothing() -> None:
@@ -418,6 +431,79 @@ async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_r
     assert wire.connections.bodies._used == 0
 
 
+@pytest.mark.parametrize(
+    ("data", "head", "body", "calls"),
+    [
+        (GET, b"Transfer-Encoding: chunked", b"3\r\none\r\n3\r\ntwo\r\n0\r\n\r\n", []),
+        (b"GET / HTTP/1.0\r\n\r\n", b"Connection: close", b"onetwo", ["eof"]),
+        (GET.replace(b"GET", b"HEAD"), b"Transfer-Encoding: chunked", b"", []),
+    ],
+    ids=["HTTP/1.1", "HTTP/1.0", "HEAD"],
+)
+async def test_stream_is_chunked_or_ends_with_the_connection(
+    data: bytes, head: bytes, body: bytes, calls: list[str]
+) -> None:
+    wire = Wire(stream)
+    wire.send(data)
+    for piece in (b"one", b"", b"two"):  # as a chunk, an empty piece would end the body
+        streams[0].write(piece)
+    streams[0].close()
+    streams[0].close()
+    streams[0].write(b"dropped")
+    fields, _, rest = bytes(wire.transport.written).partition(b"\r\n\r\n")
+    assert head in fields and (b"chunked" in fields) is (b"chunked" in head) and rest == body
+    assert wire.take()[0] == [MAX_UNCOUNTED, *calls]
+
+
+async def test_stream_ends_with_its_handler() -> None:
+    wire = Wire(lambda exchange: exchange.stream(200, []).write(b"x"))
+    wire.send(GET)
+    assert wire.transport.written.endswith(b"\r\n\r\n1\r\nx\r\n0\r\n\r\n")
+
+
+async def test_keep_open_stream_needs_no_task_and_precedes_the_next_request() -> None:
+    tasks = asyncio.all_tasks()
+    wire = Wire(stream)
+    wire.send(GET + GET)
+    await turns()
+    assert len(streams) == 1 and asyncio.all_tasks() == tasks and not ended
+    streams[0].write(b"later")
+    assert wire.transport.written.endswith(b"5\r\nlater\r\n")
+    streams[0].close()
+    assert ended == streams and wire.transport.written.endswith(b"0\r\n\r\n")
+    await turns()
+    assert len(streams) == 2
+
+
+async def test_stream_of_a_handler_that_fails_does_not_look_complete_and_ends_the_connection(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def begin_and_fail(exchange: Exchange) -> None:
+        stream(exchange)
+        streams[-1].write(b"half")
+        fail(exchange)
+
+    wire = Wire(begin_and_fail)
+    wire.send(GET + GET)
+    await turns()
+    assert wire.transport.written.endswith(b"4\r\nhalf\r\n") and wire.take()[0] == [MAX_UNCOUNTED, "abort"]
+    assert len(streams) == 1 and "broken" in caplog.text
+    caplog.clear()
+
+
+@pytest.mark.parametrize("headers", [[("A", "b\r\nSet-Cookie: forged")], [("Content-Length", "5")]])
+async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_error(headers: HeaderList) -> None:
+    wire = Wire(hold)
+    wire.send(GET)
+    for method in (lambda: held[0].respond(200, headers, b""), lambda: held[0].stream(200, headers)):
+        with pytest.raises(ValueError, match="header"):
+            method()
+    held[0].respond(200, [], b"")
+    assert wire.take() == ([MAX_UNCOUNTED], "HTTP/1.1 200 OK")
+    with pytest.raises(RuntimeError, match="already sent a response"):
+        held[0].respond(200, [], b"")
+
+
 async def test_lost_connection_ends_its_stream_once() -> None:
     wire = Wire(stream)
     wire.send(GET)
@@ -449,6 +535,10 @@ def hold_and_fail(exchange: Exchange) -> NoReturn:
     fail(exchange)
 
 
+async def exit_python(exchange: Exchange) -> None:
+    raise SystemExit("broken")
+
+
 def refuse(exchange: Exchange) -> NoReturn:
     raise BodyError(413, "too large")
 
@@ -457,6 +547,7 @@ def refuse(exchange: Exchange) -> NoReturn:
     ("handler", "response", "logged"),
     [
         (fail, b"500 Internal Server Error", ["the handler of GET / failed"]),
+        (exit_python, b"500 Internal Server Error", ["the handler of GET / failed"]),
         (hold_and_fail, b"500 Internal Server Error", ["the handler of GET / failed"]),
         (refuse, b"413 ", []),
         (lambda exchange: None, b"500 Internal Server Error", ["the handler of GET / returned without a response"]),
@@ -468,7 +559,8 @@ async def test_handler_that_fails_or_is_silent_gets_a_response_and_the_connectio
     wire = Wire(handler)
     for _ in range(2):
         wire.send(GET)
-        assert wire.transport.written.startswith(b"HTTP/1.1 " + response)
+        await turns()
+        assert wire.transport.written.startswith(b"HTTP/1.1 " + response) and b"broken" not in wire.transport.written
         assert b"\r\nContent-Type: text/plain; charset=utf-8\r\n" in wire.transport.written
         assert b"Connection: close" not in wire.transport.written
         wire.take()
@@ -507,6 +599,10 @@ async def test_abort_gives_up_a_late_response_and_cancels_a_handler() -> None:
     wire.send(GET)
     assert wire.connection.abort() is None and given_up == held
     assert wire.take()[0] == [MAX_UNCOUNTED, "abort"]
+    wire = Wire(hold)
+    wire.send(GET)
+    wire.connection.connection_lost(None)
+    assert wire.connection.abort() is None and given_up == held and not wire.connections.open
     wire = Wire(read)
     wire.send(post(1 << 20))
     await asyncio.sleep(0)
