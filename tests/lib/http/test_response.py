@@ -129,7 +129,7 @@ async def test_final_head_is_returned_however_it_arrives_and_is_parsed_once() ->
         heads.append(await reading)
         assert connection.take(9) == b"r" and connection.take(9) == b""
     assert [head.status for head in heads] == [200, 200, 200] and heads[1] is heads[2]
-    assert transport.written == b"GETGETGET"
+    assert transport.written == b"GETGETGET" and transport.calls == []
 
 
 @pytest.mark.parametrize(
