@@ -90,27 +90,12 @@ def test_public_key_of_extreme_secrets(secret: int) -> None:
     assert public_key(secret) == affine(P256, multiple(P256, secret))
 
 
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        (
-            b"sample",
-            "efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716"
-            "f7cb1c942d657c41d436c7a1b6e29f65f3e900dbb9aff4064dc4ab2f843acda8",
-        ),
-        (
-            b"test",
-            "f1abb023518351cd71d881567b1ea663ed3efcf6c5132b354f28d3b0b7d38367"
-            "019f4113742a2b14bd25926b49c649155f267e60d3814b4c0cc84250e46f0083",
-        ),
-    ],
-)
-def test_sign_without_random_bytes_gives_the_signatures_of_the_rfc(
-    message: bytes, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_sign_without_random_bytes_gives_the_signature_of_the_rfc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(secrets, "token_bytes", lambda size: b"")
-    assert sign(SECRET, message).hex() == expected
-    assert verify(P256, KEY, message, bytes.fromhex(expected))
+    assert sign(SECRET, b"sample").hex() == (
+        "efd48b2aacb6a8fd1140dd9cd45e81d69d2c877b56aaf991c34d0ea84eaf3716"
+        "f7cb1c942d657c41d436c7a1b6e29f65f3e900dbb9aff4064dc4ab2f843acda8"
+    )
 
 
 def test_sign_gives_a_new_valid_signature_each_time() -> None:
