@@ -380,23 +380,20 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
     "2025-11-25..2026-07-28/basic/index#schema-dialect-1",
     "2025-11-25..2026-07-28/basic/index#implementation-requirements-1,2",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize(
     "schema",
     [TUPLE_2020, {"$schema": "https://json-schema.org/draft/2020-12/schema", **TUPLE_2020}, TUPLE_07],
     ids=["default", "2020-12", "draft-07"],
 )
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(
-    kind: str, schema: Object, revision: str
-) -> None:
+async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(schema: Object, revision: str) -> None:
     server = Server("s")
 
     def paired(pair: list[str | int] | None = None, why: str = "") -> str:
         return "called"
 
     server.tools.add(paired, input_schema=schema)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         good = await wire.ask("tools/call", {"name": "paired", "arguments": GOOD})
         assert "called" in str(good) and "isError" not in str(good)
         for arguments in BAD:

@@ -372,9 +372,8 @@ async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> No
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_server_sends_no_request_that_the_client_did_not_declare(kind: str, revision: str) -> None:
+async def test_server_sends_no_request_that_the_client_did_not_declare(revision: str) -> None:
     server = Server("under-test")
 
     @server.resource("test://asks")
@@ -391,15 +390,14 @@ async def test_server_sends_no_request_that_the_client_did_not_declare(kind: str
             refused.append("refused")
         return " ".join(refused)
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         answer = await wire.ask("resources/read", {"uri": "test://asks"})
         assert str(answer).count("refused") == 4, answer
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", NAMES)
-async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: str, revision: str) -> None:
+async def test_server_without_a_feature_neither_serves_nor_announces_it(revision: str) -> None:
     server = Server("under-test", logging=False)
 
     @server.resource("test://logs")
@@ -407,7 +405,7 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(kind: st
         await context.log("emergency", "unheard")
         return "done"
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for method in ("prompts/list", "prompts/get", "tools/list", "tools/call", "completion/complete"):
             answer = await wire.ask(method, {"name": "x"})
             assert answer["error"]["code"] == METHOD_NOT_FOUND, method
@@ -545,9 +543,8 @@ async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
         assert (await wire.receive_object())["method"] == "notifications/cancelled"
 
 
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-async def test_connections_of_one_server_speak_their_own_revisions(kind: str) -> None:
+async def test_connections_of_one_server_speak_their_own_revisions() -> None:
     server = everything()
-    async with connected_client(server, kind, "2024-11-05") as old, connected_client(server, kind) as new:
+    async with connected_client(server, "memory", "2024-11-05") as old, connected_client(server) as new:
         assert "title" not in str(await old.ask("prompts/list"))
         assert "title" in str(await new.ask("prompts/list"))

@@ -137,9 +137,9 @@ def tool(wire: Wire, name: str, capabilities: Object | None = None, **arguments:
 
 
 @contextlib.asynccontextmanager
-async def asking(kind: str, name: str, server: Server | None = None) -> AsyncIterator[Asker]:
+async def asking(name: str, server: Server | None = None) -> AsyncIterator[Asker]:
     """Give a client that calls a tool of a server, by default of `make_server`."""
-    async with raw_client(server or make_server(), kind) as wire:
+    async with raw_client(server or make_server()) as wire:
         yield tool(wire, name)
 
 
@@ -202,10 +202,9 @@ async def test_input_required_is_never_used_for_other_requests(kind: str) -> Non
                 assert result_of(await wire.ask_stateless(method, more, 1, ABLE))["resultType"] == "complete"
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-1")
-async def test_request_state_keeps_responses_over_several_rounds(kind: str) -> None:
-    async with asking(kind, "journey") as asker:
+async def test_request_state_keeps_responses_over_several_rounds() -> None:
+    async with asking("journey") as asker:
         assert await asker.asked() == {"1": form("From?")}
         # a response before its input request is ignored
         assert await asker.asked({"1": accept("Rome"), "2": accept("Bern")}) == {"2": form("From Rome to?")}
@@ -213,9 +212,8 @@ async def test_request_state_keeps_responses_over_several_rounds(kind: str) -> N
         assert await asker.done({"3": ROOTS}) == "Rome to Oslo with 2"
 
 
-@KINDS
-async def test_input_requests_that_are_gathered_come_in_one_round(kind: str) -> None:
-    async with asking(kind, "all_at_once") as asker:
+async def test_input_requests_that_are_gathered_come_in_one_round() -> None:
+    async with asking("all_at_once") as asker:
         questions = await asker.asked()
         assert questions == {
             "1": {"method": "roots/list", "params": {}},
@@ -225,13 +223,12 @@ async def test_input_requests_that_are_gathered_come_in_one_round(kind: str) -> 
         assert await asker.done({"who": accept("Ada"), "3": SAID, "1": ROOTS}) == "2 Ada Paris"
 
 
-@KINDS
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-13",
     "2026-07-28/basic/patterns/mrtr#error-handling-4",
 )
-async def test_input_requests_without_response_are_repeated_alone(kind: str) -> None:
-    async with asking(kind, "all_at_once") as asker:
+async def test_input_requests_without_response_are_repeated_alone() -> None:
+    async with asking("all_at_once") as asker:
         first = await asker.asked()
         assert await asker.asked() == first
         assert await asker.asked({}) == first
@@ -240,37 +237,33 @@ async def test_input_requests_without_response_are_repeated_alone(kind: str) -> 
         assert await asker.done({"1": ROOTS}) == "2 Ada Paris"
 
 
-@KINDS
-async def test_input_response_without_its_request_state_is_invalid_params(kind: str) -> None:
+async def test_input_response_without_its_request_state_is_invalid_params() -> None:
     """Refuse the response: only the state tells the text that the user agreed to. An author's key needs no state."""
-    async with asking(kind, "all_at_once") as asker:
+    async with asking("all_at_once") as asker:
         assert (await asker.asked({"who": accept("Ada")})).keys() == {"1", "3"}
         asker.state = None
         error = error_of(await asker.send({"1": ROOTS}), INVALID_PARAMS, asker.id)
         assert "the response '1' in inputResponses needs the requestState" in str(error["message"])
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-3")
-async def test_input_responses_without_request_are_ignored(kind: str) -> None:
-    async with asking(kind, "greet") as asker:
+async def test_input_responses_without_request_are_ignored() -> None:
+    async with asking("greet") as asker:
         await asker.asked()
         assert await asker.done({"1": accept("Ada"), "x": {"a": 1}, "": {}, "2": ROOTS}) == "Hello Ada"
         await asker.asked({"x": {"long": "x" * 10_000}})
         assert len(str(asker.state)) < 1000  # nor are they kept
 
 
-@KINDS
 @pytest.mark.parametrize("action", ["decline", "cancel"])
 @pytest.mark.spec("2026-07-28/client/elicitation#error-handling-2")
-async def test_input_responses_may_decline(kind: str, action: str) -> None:
-    async with asking(kind, "greet") as asker:
+async def test_input_responses_may_decline(action: str) -> None:
+    async with asking("greet") as asker:
         await asker.asked()
         assert await asker.done({"1": {"action": action}}) == f"Hello {action}"
 
 
-@KINDS
-async def test_input_required_restarts_the_handler_on_each_retry(kind: str) -> None:
+async def test_input_required_restarts_the_handler_on_each_retry() -> None:
     server, begun, left = Server("s"), [0], [0]
 
     @server.tool()
@@ -284,15 +277,14 @@ async def test_input_required_restarts_the_handler_on_each_retry(kind: str) -> N
             left[0] += 1
         return TextContent("done")
 
-    async with asking(kind, "work", server) as asker:
+    async with asking("work", server) as asker:
         await asker.asked()
         assert (begun, left) == ([1], [1])
         assert await asker.done({"1": accept("Ada")}) == "done"
         assert (begun, left) == ([2], [2])
 
 
-@KINDS
-async def test_input_required_after_the_response_is_an_error_of_the_author(kind: str) -> None:
+async def test_input_required_after_the_response_is_an_error_of_the_author() -> None:
     server, left = Server("s"), list[asyncio.Task[object]]()
 
     @server.tool()
@@ -304,16 +296,15 @@ async def test_input_required_after_the_response_is_an_error_of_the_author(kind:
         return await context.elicit("Who?", FORM)
 
     answered = asyncio.Event()
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         assert result_of(await wire.ask_stateless("tools/call", {"name": "leave"}, capabilities=ABLE))["content"] == []
         answered.set()
         with pytest.raises(McpError, match="is complete"):
             await left[0]
 
 
-@KINDS
 @pytest.mark.parametrize("task_factory", TASK_FACTORIES)
-async def test_input_required_works_in_plain_functions_and_task_groups(kind: str, task_factory: Any) -> None:
+async def test_input_required_works_in_plain_functions_and_task_groups(task_factory: Any) -> None:
     asyncio.get_running_loop().set_task_factory(task_factory)
     server = Server("s")
 
@@ -328,7 +319,7 @@ async def test_input_required_works_in_plain_functions_and_task_groups(kind: str
             answer = group.create_task(context.elicit("Who?", FORM, key="w"))
         return TextContent(f"{len(roots.result())} {answer.result().action}")
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         asker = tool(wire, "plain")
         assert await asker.asked() == {"1": {"method": "roots/list", "params": {}}}
         assert await asker.done({"1": ROOTS}) == "2"
@@ -338,8 +329,7 @@ async def test_input_required_works_in_plain_functions_and_task_groups(kind: str
     server.catalog.service.executor.shutdown()
 
 
-@KINDS
-async def test_input_required_yields_to_another_failure_beside_it(kind: str) -> None:
+async def test_input_required_yields_to_another_failure_beside_it() -> None:
     server = Server("s")
 
     async def fail() -> None:
@@ -355,15 +345,14 @@ async def test_input_required_yields_to_another_failure_beside_it(kind: str) -> 
     async def gathered(context: Context) -> None:
         await context.gather_inputs(context.list_roots(), fail())
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         for name in ("grouped", "gathered"):
             result = result_of(await tool(wire, name).send())
             assert result["isError"] is True
             assert result["content"] == [{"type": "text", "text": "broken"}], name
 
 
-@KINDS
-async def test_gathered_request_that_needs_no_input_but_a_retry_ends_the_handler(kind: str) -> None:
+async def test_gathered_request_that_needs_no_input_but_a_retry_ends_the_handler() -> None:
     server = Server("s")
 
     async def retry_later() -> None:
@@ -374,13 +363,12 @@ async def test_gathered_request_that_needs_no_input_but_a_retry_ends_the_handler
         await context.gather_inputs(retry_later())
         return "went on"
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         result = result_of(await tool(wire, "gathered").send())
         assert result["resultType"] == "input_required" and result["inputRequests"] == {}
 
 
-@KINDS
-async def test_input_requests_of_one_request_have_different_keys(kind: str) -> None:
+async def test_input_requests_of_one_request_have_different_keys() -> None:
     server = Server("s")
 
     @server.tool()
@@ -388,7 +376,7 @@ async def test_input_requests_of_one_request_have_different_keys(kind: str) -> N
         await context.list_roots(key="k")
         await context.elicit("Who?", FORM, key="k")
 
-    async with asking(kind, "twice", server) as asker:
+    async with asking("twice", server) as asker:
         assert await asker.asked() == {"k": {"method": "roots/list", "params": {}}}
         assert result_of(await asker.send({"k": ROOTS}))["isError"] is True
 
@@ -446,7 +434,6 @@ ASKS: dict[str, tuple[Object, Object]] = {
 }
 
 
-@KINDS
 @pytest.mark.parametrize("what", ASKS)
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-11,12",
@@ -454,7 +441,7 @@ ASKS: dict[str, tuple[Object, Object]] = {
     "2026-07-28/client/elicitation#capabilities-3",
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
-async def test_input_requests_stay_within_declared_capabilities(kind: str, what: str) -> None:
+async def test_input_requests_stay_within_declared_capabilities(what: str) -> None:
     declared, missing = ASKS[what]
 
     server = Server("s")
@@ -477,15 +464,14 @@ async def test_input_requests_stay_within_declared_capabilities(kind: str, what:
             case _:
                 await context.elicit("Who?", FORM)
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         error = error_of(await tool(wire, "ask", declared, what=what).send(), MISSING_CAPABILITY)
         assert error["data"] == {"requiredCapabilities": missing}
         assert await tool(wire, "ask", what=what).asked()
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-1")
-async def test_input_request_for_a_url_has_no_elicitation_id(kind: str) -> None:
+async def test_input_request_for_a_url_has_no_elicitation_id() -> None:
     server = Server("s")
 
     @server.tool()
@@ -494,21 +480,20 @@ async def test_input_request_for_a_url_has_no_elicitation_id(kind: str) -> None:
         await context.elicitation_complete("unguessable")  # which this revision does not have
         return TextContent(result.action)
 
-    async with asking(kind, "visit", server) as asker:
+    async with asking("visit", server) as asker:
         params: Object = {"mode": "url", "message": "Visit", "url": "https://a.example"}
         assert await asker.asked() == {"1": {"method": "elicitation/create", "params": params}}
         assert await asker.done({"1": {"action": "accept"}}) == "accept"
 
 
-@KINDS
-async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> None:
+async def test_input_request_leaves_out_undeclared_optional_parts() -> None:
     server = Server("s")
 
     @server.tool()
     async def ask(context: Context) -> TextContent:
         return TextContent(str(len(await context.list_roots())) if context.client_can("roots") else "none")
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         assert await tool(wire, "ask", {}).done() == "none"
         assert await tool(wire, "ask", {"roots": {}}).asked()
 
@@ -516,7 +501,6 @@ async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> 
 # ------------------------------------------------------------------------------------------------ wrong answers
 
 
-@KINDS
 @pytest.mark.parametrize(
     "responses",
     [3, [], "x", {"1": 3}, {"1": None}, {"1": []}, {"x": "y"}, {"1": {}}, {"1": {"action": "yes"}},
@@ -524,23 +508,22 @@ async def test_input_request_leaves_out_undeclared_optional_parts(kind: str) -> 
     ids=str,
 )  # fmt: skip
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#error-handling-1,2")
-async def test_input_responses_must_be_an_object_of_results(kind: str, responses: JSON) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_input_responses_must_be_an_object_of_results(responses: JSON) -> None:
+    async with raw_client(make_server()) as wire:
         for method, (params, _, _, _) in METHODS.items():
             asker = Asker(wire, method, params)
             await asker.asked()
             error_of(await asker.send(responses), INVALID_PARAMS, 2)
 
 
-@KINDS
-async def test_input_response_that_breaks_its_form_never_reaches_the_handler(kind: str) -> None:
+async def test_input_response_that_breaks_its_form_never_reaches_the_handler() -> None:
     server = make_server()
 
     @server.prompt()
     async def q(context: Context) -> str:
         return str(await context.elicit("Who?", FORM))
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         for content in ({}, {"name": 3}):
             answer: Object = {"action": "accept", "content": {**content}}
             asker = tool(wire, "greet")
@@ -551,11 +534,10 @@ async def test_input_response_that_breaks_its_form_never_reaches_the_handler(kin
             error_of(await asker.send({"1": answer}), INVALID_PARAMS, 2)
 
 
-@KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
 @pytest.mark.spec("2026-07-28/client/roots#root-1")
-async def test_input_response_with_roots_other_than_file_uris_is_refused(kind: str, uri: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_input_response_with_roots_other_than_file_uris_is_refused(uri: str) -> None:
+    async with raw_client(make_server()) as wire:
         asker = Asker(wire, "resources/read", {"uri": "test://r"})
         await asker.asked()
         error_of(await asker.send({"1": {"roots": [{"uri": uri}]}}), INVALID_PARAMS, 2)
@@ -564,10 +546,9 @@ async def test_input_response_with_roots_other_than_file_uris_is_refused(kind: s
 # ------------------------------------------------------------------------------------------------ wrong questions
 
 
-@KINDS
 @pytest.mark.parametrize("mode", ["required", "none"])
 @pytest.mark.spec("2026-07-28/client/sampling#tool-choice-modes-1,2", "2026-07-28/client/sampling#messages-1")
-async def test_input_request_for_sampling_keeps_the_tool_choice(kind: str, mode: str) -> None:
+async def test_input_request_for_sampling_keeps_the_tool_choice(mode: str) -> None:
     # The choice is the client's to enforce.
     server = Server("s")
 
@@ -580,7 +561,7 @@ async def test_input_request_for_sampling_keeps_the_tool_choice(kind: str, mode:
             tool_choice=ToolChoice(mode),  # type: ignore[arg-type]
         )
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         question = (await tool(wire, "think").asked())["1"]
         assert question["params"] == {
             "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
@@ -658,13 +639,12 @@ def test_seal_refuses_a_state_beyond_max_state() -> None:
         sign_state(KEY, long, REQUEST, None, NOW)
 
 
-@KINDS
 @pytest.mark.spec(
     "2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-5,8",
     "2026-07-28/basic/patterns/mrtr#security-considerations-1",
 )
-async def test_request_state_that_is_invalid_is_an_error_instead_of_a_new_input_request(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_request_state_that_is_invalid_is_an_error_instead_of_a_new_input_request() -> None:
+    async with raw_client(make_server()) as wire:
         asker = tool(wire, "greet")
         await asker.asked()
         good = asker.state
@@ -682,13 +662,12 @@ async def test_request_state_that_is_invalid_is_an_error_instead_of_a_new_input_
         assert await asker.done({"1": accept("Ada")}) == "Hello Ada"
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow-7")
-async def test_request_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_request_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
 
-    async with asking(kind, "journey") as asker:
+    async with asking("journey") as asker:
         await asker.asked()
         clock[0] += STATE_SECONDS
         await asker.asked({"1": accept("Rome")})  # which begins a new time
@@ -699,11 +678,10 @@ async def test_request_state_expires(kind: str, monkeypatch: pytest.MonkeyPatch)
         assert "expired" in str(error["message"])
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-3")
-async def test_request_state_is_accepted_by_processes_with_the_same_key_only(kind: str) -> None:
+async def test_request_state_is_accepted_by_processes_with_the_same_key_only() -> None:
     one, other, foreign = make_server(state_key=KEY), make_server(state_key=KEY), make_server()
-    async with raw_client(one, kind) as a, raw_client(other, kind) as b, raw_client(foreign, kind) as c:
+    async with raw_client(one) as a, raw_client(other) as b, raw_client(foreign) as c:
         asker = tool(a, "journey")
         await asker.asked()
         asker.wire = b

@@ -95,7 +95,6 @@ async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription
             assert same(came, updated(id, "test://a"))
 
 
-@KINDS
 @pytest.mark.parametrize(
     ("wanted", "honored"),
     [
@@ -106,14 +105,13 @@ async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription
         (LISTS, LISTS),
     ],
 )
-async def test_acknowledged_lacks_types_outside_the_filter(kind: str, wanted: Object, honored: Object) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_acknowledged_lacks_types_outside_the_filter(wanted: Object, honored: Object) -> None:
+    async with raw_client(make_server()) as wire:
         await wire.send(listen(1, **wanted))
         assert await wire.receive_object() == acknowledged(1, **honored)
 
 
-@KINDS
-async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str) -> None:
+async def test_acknowledged_lacks_types_that_the_server_does_not_offer() -> None:
     wanted: Object = {**LISTS, "resourceSubscriptions": ["test://a"], "taskIds": ["1"]}
     for feature, honored in (
         ("tools", {"toolsListChanged": True}),
@@ -126,21 +124,20 @@ async def test_acknowledged_lacks_types_that_the_server_does_not_offer(kind: str
             add_and_remove(server, feature)
         if feature == "resources":
             server.resource("test://a")(lambda: "a")
-        async with raw_client(server, kind) as wire:
+        async with raw_client(server) as wire:
             await wire.send(listen(1, **wanted))
             assert await wire.receive_object() == acknowledged(1, **honored)
 
 
-@KINDS
 @pytest.mark.parametrize(
     "params",
     [{}, {"notifications": None}, {"notifications": []}, {"notifications": {"toolsListChanged": 1}}]
     + [{"notifications": {"resourceSubscriptions": wrong}} for wrong in ("test://a", [3], {"a": 1})],
     ids=str,
 )
-async def test_listen_filter_of_the_wrong_shape_is_invalid_params(kind: str, params: Object) -> None:
+async def test_listen_filter_of_the_wrong_shape_is_invalid_params(params: Object) -> None:
     server = make_server()
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         error_of(await wire.ask_stateless("subscriptions/listen", params), INVALID_PARAMS)
         assert not subscriptions(server)
 
@@ -190,10 +187,9 @@ async def test_list_changed_is_not_sent_without_a_subscription(kind: str) -> Non
         await wire.nothing_else()
 
 
-@KINDS
-async def test_listen_resource_stands_for_those_below_it(kind: str) -> None:
+async def test_listen_resource_stands_for_those_below_it() -> None:
     server = make_server()
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         wanted: JSON = ["file:///a", "file:///b/", "host:///", "test://end"]
         await wire.send(listen(1, resourceSubscriptions=wanted))
         await wire.receive_object()
@@ -252,10 +248,9 @@ async def test_listen_merges_changes_that_are_not_yet_sent(kind: str) -> None:
 # ------------------------------------------------------------------------------------------------ bounds
 
 
-@KINDS
-async def test_listen_with_too_many_resources_is_refused(kind: str) -> None:
+async def test_listen_with_too_many_resources_is_refused() -> None:
     server = make_server()
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         many: list[JSON] = [f"test://{number}" for number in range(MAX_RESOURCES + 1)]
         answer = await wire.ask_stateless("subscriptions/listen", {"notifications": {"resourceSubscriptions": many}})
         error = error_of(answer, INVALID_PARAMS)

@@ -217,27 +217,24 @@ async def test_request_without_meta_is_http_400_even_with_version_header(wrong: 
             error_of(reply.json, INVALID_PARAMS)
 
 
-@KINDS
 @pytest.mark.parametrize("info", [None, "me", {}, {"name": 1}, {"name": "raw"}, []])
 @pytest.mark.spec("2026-07-28/basic/index#meta-14")
-async def test_client_info_is_optional_and_decides_nothing(kind: str, info: JSON) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_client_info_is_optional_and_decides_nothing(info: JSON) -> None:
+    async with raw_client(make_server()) as wire:
         assert text_of(await wire.ask_stateless("tools/call", LOOK, clientInfo=info)) == f"{MODERN} None "
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/index#meta-17")
-async def test_traceparent_passes_through_unchanged(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_traceparent_passes_through_unchanged() -> None:
+    async with raw_client(make_server()) as wire:
         said = {"traceparent": "00-0af7651916cd43dd8448eb211c80319c-00f067aa0ba902b7-01", "tracestate": "a=b"}
         answer = await wire.ask_stateless("tools/call", {"name": "trace"}, 1, None, baggage="k=v", **said)
         assert text_of(answer) == str([*said.values(), "k=v"])
 
 
-@KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
-async def test_extension_unknown_to_the_server_falls_back_to_the_core_protocol(kind: str) -> None:
-    async with raw_client(make_server(), kind) as wire:
+async def test_extension_unknown_to_the_server_falls_back_to_the_core_protocol() -> None:
+    async with raw_client(make_server()) as wire:
         plain = await wire.ask_stateless("tools/list")
         able: Object = {"extensions": {"com.example/x": {"a": 1}}}
         assert await wire.ask_stateless("tools/list", {}, 1, able) == plain
@@ -296,20 +293,18 @@ async def test_legacy_method_in_a_stateless_request_is_method_not_found(
         error_of(await wire.ask_stateless(method, REMOVED.get(method, {})), METHOD_NOT_FOUND)
 
 
-@KINDS
 @pytest.mark.parametrize("method", [*REMOVED])
-async def test_legacy_method_in_a_stateless_request_leaves_the_session_unchanged(kind: str, method: str) -> None:
-    async with connected_client(make_server(), kind) as wire:
+async def test_legacy_method_in_a_stateless_request_leaves_the_session_unchanged(method: str) -> None:
+    async with connected_client(make_server()) as wire:
         error_of(await wire.ask_stateless(method, REMOVED[method]), METHOD_NOT_FOUND)
         levels, answer = await logged(wire, request("tools/call", LOOK))
         assert levels == ["debug", "error"] and text_of(answer) == "2025-11-25 raw "
         await wire.nothing_more()
 
 
-@CONNECTED
-async def test_method_of_a_feature_is_served_once_it_is_offered(kind: str) -> None:
+async def test_method_of_a_feature_is_served_once_it_is_offered() -> None:
     server = Server("s")
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         for method in ("tools/list", "tools/call", "prompts/list", "prompts/get", "completion/complete"):
             error_of(await wire.ask_stateless(method, {"name": "x"}), METHOD_NOT_FOUND)
         server.tool("t")(lambda: None)
@@ -425,17 +420,16 @@ async def test_missing_client_capability_is_http_400() -> None:
         error_of(reply.json, MISSING_CAPABILITY)
 
 
-@KINDS
 @pytest.mark.spec(
     "2026-07-28/server/tools#capabilities-2,3",
     "2026-07-28/server/resources#capabilities-2,3",
     "2026-07-28/server/prompts#capabilities-2,3",
 )
-async def test_lists_are_the_same_on_each_connection(kind: str) -> None:
+async def test_lists_are_the_same_on_each_connection() -> None:
     server = make_server()
     server.prompt("p")(lambda: "hi")
     methods = ("tools/list", "resources/list", "prompts/list")
-    async with raw_client(server, kind) as one, connected_client(server, kind, "2025-06-18") as other:
+    async with raw_client(server) as one, connected_client(server, "memory", "2025-06-18") as other:
         first = [result_of(await one.ask_stateless(method)) for method in methods]
         await other.ask_stateless("tools/call", LOOK, capabilities={"sampling": {}}, clientInfo=None)
         await one.ask_stateless("tools/call", LOOK, logLevel="debug", protocolVersion="1900-01-01")
@@ -465,10 +459,9 @@ async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
             assert error["code"] in (-32603, -32602, -32601, -32600, -32020, -32021, -32022)
 
 
-@KINDS
 @pytest.mark.parametrize(("raised", "said"), [(-32042, -32603), (-32002, INVALID_PARAMS), (7, 7)])
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-6,7")
-async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int) -> None:
+async def test_legacy_error_codes_are_replaced(raised: int, said: int) -> None:
     server = Server("s")
     extended: Object = {"extensions": {TASKS_EXTENSION: {}}}
     visit: JSON = [{"mode": "url", "message": "m", "url": "https://example.com/", "elicitationId": "e"}]
@@ -479,7 +472,7 @@ async def test_legacy_error_codes_are_replaced(kind: str, raised: int, said: int
     server.tool("refuse", task="required")(refuse)
     server.prompt("prompt")(lambda name: name)
     server.completion("prompt", "name")(refuse)
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         asked: Object = {"ref": {"type": "ref/prompt", "name": "prompt"}, "argument": {"name": "name", "value": ""}}
         assert error_of(await wire.ask_stateless("completion/complete", asked), said)["message"] == "not so"
         created = result_of(await wire.ask_stateless("tools/call", {"name": "refuse"}, capabilities=extended))

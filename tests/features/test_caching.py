@@ -18,7 +18,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, R2026_07_28
 from tests.messages import notification, result_of
 from tests.raw_peers import Wire, connect_modern, connected_client, raw_client, raw_server, reply
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, Clock
+from tests.settings import MODERN, PATIENCE, STATELESS_TRANSPORTS, Clock
 
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 
@@ -73,9 +73,8 @@ async def test_six_cacheable_results_have_cache_hints_with_a_ttl_of_0_by_default
             assert result["resultType"] == "complete" and hints_in(result) == (0, scope), method
 
 
-@KINDS
-async def test_other_results_say_nothing_of_it(kind: str) -> None:
-    async with raw_client(full(Server("s", cache_ttl=300.0)), kind) as wire:
+async def test_other_results_say_nothing_of_it() -> None:
+    async with raw_client(full(Server("s", cache_ttl=300.0))) as wire:
         for method, params in {
             "tools/call": {"name": "add", "arguments": {"a": 1, "b": 2}},
             "prompts/get": {"name": "greet"},
@@ -84,19 +83,17 @@ async def test_other_results_say_nothing_of_it(kind: str) -> None:
             assert not {"ttlMs", "cacheScope"} & result.keys()
 
 
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 @pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
-async def test_legacy_results_have_no_cache_hints(kind: str, revision: str) -> None:
+async def test_legacy_results_have_no_cache_hints(revision: str) -> None:
     server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for method, params in SIX.items():
             if method != "server/discover":
                 result = result_of(await wire.ask(method, params))
                 assert not {"ttlMs", "cacheScope"} & result.keys()
 
 
-@KINDS
-async def test_cache_options_of_the_server_are_for_all_methods_or_for_each(kind: str) -> None:
+async def test_cache_options_of_the_server_are_for_all_methods_or_for_each() -> None:
     read = {"resources/read": (0, "private")}
     all_lists = {**dict.fromkeys(SIX, (300_000, "private")), **read}
     each = {"server/discover": (60_000, "public"), "tools/list": (1500, "private")}
@@ -106,13 +103,12 @@ async def test_cache_options_of_the_server_are_for_all_methods_or_for_each(kind:
         (Server("s", cache_ttl=300.0, cache_scope="private"), all_lists),
         (Server("s", cache_ttl=ttls, cache_scope={"tools/list": "private"}), each_list),
     ):
-        async with raw_client(full(server), kind) as wire:
+        async with raw_client(full(server)) as wire:
             for method, params in SIX.items():
                 assert hints_in(result_of(await wire.ask_stateless(method, params))) == expected[method], method
 
 
-@KINDS
-async def test_cache_options_of_a_resource_or_template_are_its_own(kind: str) -> None:
+async def test_cache_options_of_a_resource_or_template_are_its_own() -> None:
     server = Server("s", cache_ttl=5.0)
 
     @server.resource("test://shared", cache_ttl=60.0, cache_scope="public")
@@ -125,7 +121,7 @@ async def test_cache_options_of_a_resource_or_template_are_its_own(kind: str) ->
     async def of(name: str) -> str:
         return name
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         for uri, expected in {
             "test://shared": (60_000, "public"),
             "test://own": (250, "private"),
@@ -136,28 +132,26 @@ async def test_cache_options_of_a_resource_or_template_are_its_own(kind: str) ->
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#interaction-with-pagination-4,5")
-@KINDS
 @pytest.mark.parametrize("scope", ["public", "private"])
-async def test_all_pages_of_a_list_have_the_same_scope(kind: str, scope: CacheScope) -> None:
+async def test_all_pages_of_a_list_have_the_same_scope(scope: CacheScope) -> None:
     server = Server("s", page_size=1, cache_ttl=300.0, cache_scope=scope)
     for number in range(3):
         server.tools.add(lambda: None, f"t{number}")
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         pages = [result_of(await wire.ask_stateless("tools/list"))]
         while "nextCursor" in pages[-1]:
             pages.append(result_of(await wire.ask_stateless("tools/list", {"cursor": pages[-1]["nextCursor"]})))
         assert [hints_in(page) for page in pages] == [(300_000, scope)] * 3
 
 
-@KINDS
-async def test_input_required_result_has_no_cache_hints_and_the_complete_result_has_them(kind: str) -> None:
+async def test_input_required_result_has_no_cache_hints_and_the_complete_result_has_them() -> None:
     server = Server("s")
 
     @server.resource("test://a", cache_ttl=60.0)
     async def a(context: Context) -> str:
         return (await context.list_roots())[0].uri
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         asked = result_of(await wire.ask_stateless("resources/read", SIX["resources/read"], capabilities={"roots": {}}))
         assert asked["resultType"] == "input_required" and not {"ttlMs", "cacheScope"} & asked.keys()
         answers: Object = {key: {"roots": [{"uri": "file:///r"}]} for key in asked["inputRequests"]}

@@ -72,15 +72,12 @@ async def error_of(wire: Wire, params: JSON) -> Received:
     "2025-03-26..2026-07-28/server/utilities/completion#capabilities-1",
     "2025-03-26..2026-07-28/server/utilities/completion#error-handling-1",
 )
-@KINDS
 @EVERY
-async def test_completions_capability_is_declared_and_without_it_the_method_is_not_found(
-    kind: str, revision: str
-) -> None:
+async def test_completions_capability_is_declared_and_without_it_the_method_is_not_found(revision: str) -> None:
     bare = Server("bare")
     bare.prompts.add(lambda: "", "review")
     for server, completes in ((completing_server(), True), (bare, False)):
-        async with raw_client(server, kind) as wire:
+        async with raw_client(server) as wire:
             await wire.send(initialize(revision))
             result = (await wire.receive_object())["result"]
             declared = completes and revision >= "2025-03-26"
@@ -92,20 +89,18 @@ async def test_completions_capability_is_declared_and_without_it_the_method_is_n
                 assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
 
 
-@KINDS
 @EVERY
-async def test_completion_complete_gets_the_other_arguments_of_a_resource_template(kind: str, revision: str) -> None:
-    async with connected_client(completing_server(), kind, revision) as wire:
+async def test_completion_complete_gets_the_other_arguments_of_a_resource_template(revision: str) -> None:
+    async with connected_client(completing_server(), revision=revision) as wire:
         context: Object = {"arguments": {"owner": "me"}}
         found = await suggestions(wire, completing(RESOURCE, "repo", "x", context=context))
         assert found == {"values": ["me/x"]}, "also where it is before its time: nothing can be misunderstood"
         assert await suggestions(wire, completing(RESOURCE, "repo", "")) == {"values": ["nobody/"]}
 
 
-@KINDS
 @EVERY
-async def test_completion_complete_without_a_completer_has_no_values(kind: str, revision: str) -> None:
-    async with connected_client(completing_server(), kind, revision) as wire:
+async def test_completion_complete_without_a_completer_has_no_values(revision: str) -> None:
+    async with connected_client(completing_server(), revision=revision) as wire:
         assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
         assert await suggestions(wire, completing(RESOURCE, "owner")) == {"values": []}
 
@@ -137,10 +132,9 @@ async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_
 
 
 @pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#error-handling-2")
-@KINDS
 @EVERY
-async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(kind: str, revision: str) -> None:
-    async with connected_client(completing_server(), kind, revision) as wire:
+async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(revision: str) -> None:
+    async with connected_client(completing_server(), revision=revision) as wire:
         for ref in (
             {"type": "ref/prompt", "name": "absent"},
             {"type": "ref/prompt", "name": ""},
@@ -157,9 +151,8 @@ async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(
     "2025-03-26..2026-07-28/server/utilities/completion#error-handling-3",
     "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-4",
 )
-@KINDS
 @EVERY
-async def test_completion_complete_missing_or_ill_typed_params_are_invalid_params(kind: str, revision: str) -> None:
+async def test_completion_complete_missing_or_ill_typed_params_are_invalid_params(revision: str) -> None:
     wrong: list[JSON] = [
         None, {}, {"ref": PROMPT}, {"argument": {"name": "language", "value": "py"}},
         {"ref": PROMPT, "argument": {"name": "language"}}, {"ref": PROMPT, "argument": {"value": "py"}},
@@ -179,7 +172,7 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
         called.append(value)
         return []
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for params in wrong:
             assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
         assert called == []
@@ -191,18 +184,15 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
     "2024-11-05..2026-07-28/server/utilities/completion#security-4",
     "2025-03-26..2026-07-28/server/utilities/completion#error-handling-4",
 )
-@KINDS
 @EVERY
-async def test_completion_complete_failing_completer_is_internal_error_without_details(
-    kind: str, revision: str
-) -> None:
+async def test_completion_complete_failing_completer_is_internal_error_without_details(revision: str) -> None:
     server = completing_server()
 
     @server.completion("review", "style")
     def failing(value: str) -> list[str]:
         raise LookupError("secret: /home/jane/.netrc")
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         error = await error_of(wire, completing(PROMPT, "style"))
         assert error["code"] == INTERNAL_ERROR
         assert "secret" not in json.dumps(error) and "Lookup" not in json.dumps(error)

@@ -33,7 +33,6 @@ async def test_server_discover_of_a_server_without_features(kind: str) -> None:
         }
 
 
-@KINDS
 @pytest.mark.spec(
     "2026-07-28/server/tools#capabilities-1",
     "2026-07-28/server/resources#capabilities-1",
@@ -41,7 +40,7 @@ async def test_server_discover_of_a_server_without_features(kind: str) -> None:
     "2026-07-28/server/utilities/completion#capabilities-1",
     "2026-07-28/server/utilities/logging#capabilities-1",
 )
-async def test_server_discover_lists_the_declared_capabilities(kind: str) -> None:
+async def test_server_discover_lists_the_declared_capabilities() -> None:
     features: dict[str, Object] = {
         "tools": {"listChanged": True},
         "resources": {"subscribe": True, "listChanged": True},
@@ -54,14 +53,13 @@ async def test_server_discover_lists_the_declared_capabilities(kind: str) -> Non
         server = Server("s", logging=feature == "logging")
         if feature != "logging":
             add_and_remove(server, feature)
-        async with raw_client(server, kind) as wire:
+        async with raw_client(server) as wire:
             result = result_of(await wire.ask_stateless("server/discover"))
             prompts = {"prompts": features["prompts"]} if feature == "completions" else {}
             assert result["capabilities"] == {feature: declared, **prompts}
 
 
-@KINDS
-async def test_server_discover_puts_server_info_into_meta(kind: str) -> None:
+async def test_server_discover_puts_server_info_into_meta() -> None:
     server = Server(
         "s",
         "2",
@@ -72,7 +70,7 @@ async def test_server_discover_puts_server_info_into_meta(kind: str) -> None:
         instructions="Read first.",
     )
 
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         result = result_of(await wire.ask_stateless("server/discover"))
         assert result["instructions"] == "Read first."
         assert result["_meta"] == {
@@ -91,17 +89,15 @@ async def test_server_discover_puts_server_info_into_meta(kind: str) -> None:
 @pytest.mark.parametrize(
     "speaks", [[MODERN], ["2025-11-25", MODERN], [MODERN, "2024-11-05"], [str(revision) for revision in REVISIONS]]
 )
-@KINDS
-async def test_server_discover_lists_revisions_latest_first(kind: str, speaks: list[str]) -> None:
-    async with raw_client(Server("s", revisions=speaks), kind) as wire:
+async def test_server_discover_lists_revisions_latest_first(speaks: list[str]) -> None:
+    async with raw_client(Server("s", revisions=speaks)) as wire:
         result = result_of(await wire.ask_stateless("server/discover"))
         assert result["supportedVersions"] == sorted(speaks, reverse=True)
 
 
-@KINDS
-async def test_server_discover_is_served_at_any_time_with_the_present_capabilities(kind: str) -> None:
+async def test_server_discover_is_served_at_any_time_with_the_present_capabilities() -> None:
     server = Server("s", logging=False)
-    async with connected_client(server, kind) as wire:
+    async with connected_client(server) as wire:
         assert result_of(await wire.ask_stateless("server/discover"))["capabilities"] == {}
         server.tool("t")(lambda: None)
         capabilities = result_of(await wire.ask_stateless("server/discover"))["capabilities"]

@@ -348,15 +348,12 @@ async def test_context_elicit_url_notifies_only_that_client_of_completion(kind: 
 
 
 @pytest.mark.spec("2025-11-25/client/elicitation#capabilities-3")
-@KINDS
 @pytest.mark.parametrize(
     ("tool", "capability"), [("url", {}), ("url", {"form": {}}), ("form", {"url": {}}), ("form", None), ("url", None)]
 )
-async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
-    kind: str, tool: str, capability: JSON
-) -> None:
+async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(tool: str, capability: JSON) -> None:
     capabilities: Object = {} if capability is None else {"elicitation": capability}
-    async with connected_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
+    async with connected_client(server_that_asks(), "memory", "2025-11-25", capabilities) as wire:
         answer = await wire.ask("tools/call", {"name": tool, "arguments": {}})
         assert answer["result"]["isError"] is True
         assert "elicitation" in str(answer["result"]["content"])
@@ -367,10 +364,9 @@ async def test_context_elicit_refuses_a_mode_that_the_client_did_not_declare(
     "2025-11-25/client/elicitation#error-handling-1",
     "2025-11-25/client/elicitation#url-elicitation-required-error-1,2,3",
 )
-@KINDS
-async def test_url_elicitation_required_error_is_sent_only_for_url_required(kind: str) -> None:
+async def test_url_elicitation_required_error_is_sent_only_for_url_required() -> None:
     capabilities: Object = {"elicitation": {"url": {}}}
-    async with connected_client(server_that_asks(), kind, "2025-11-25", capabilities) as wire:
+    async with connected_client(server_that_asks(), "memory", "2025-11-25", capabilities) as wire:
         error = (await wire.ask("tools/call", {"name": "required", "arguments": {}}))["error"]
         visit: Object = {"mode": "url", "message": "Join", "url": URL, "elicitationId": "visit-2"}
         assert error == {"code": -32042, "message": "Join first", "data": {"elicitations": [visit]}}

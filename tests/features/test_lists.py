@@ -21,65 +21,34 @@ REVISIONS = pytest.mark.parametrize("revision", NAMES)
 METHODS = {
     "tools": ("tools/list", "tools/call"),
     "prompts": ("prompts/list", "prompts/get"),
-    "resources": (
-        "resources/list",
-        "resources/templates/list",
-        "resources/read",
-        "resources/subscribe",
-        "resources/unsubscribe",
-    ),
+    "resources": ("resources/list", "resources/templates/list", "resources/read", "resources/subscribe"),
 }
 
 
 def add(server: Server, feature: str, name: str) -> None:
-    match feature:
-        case "tools":
-            server.tools.add(lambda: "x", name)
-        case "prompts":
-            server.prompts.add(lambda: "x", name)
-        case _:
-            server.resources.add(f"test://{name}", lambda: "x")
+    if feature == "resources":
+        server.resources.add(f"test://{name}", lambda: "x")
+    else:
+        getattr(server, feature).add(lambda: "x", name)
 
 
 def remove(server: Server, feature: str, name: str) -> None:
-    match feature:
-        case "tools":
-            server.tools.remove(name)
-        case "prompts":
-            server.prompts.remove(name)
-        case _:
-            server.resources.remove(f"test://{name}")
+    getattr(server, feature).remove(f"test://{name}" if feature == "resources" else name)
 
 
-@KINDS
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
-@pytest.mark.parametrize(
-    ("feature", "declared"),
-    [
-        pytest.param(
-            "tools",
-            {"listChanged": True},
-            marks=pytest.mark.spec("2024-11-05..2026-07-28/server/tools#capabilities-1"),
-        ),
-        pytest.param(
-            "prompts",
-            {"listChanged": True},
-            marks=pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#capabilities-1"),
-        ),
-        pytest.param(
-            "resources",
-            {"listChanged": True, "subscribe": True},
-            marks=pytest.mark.spec("2024-11-05..2026-07-28/server/resources#capabilities-1"),
-        ),
-    ],
+@pytest.mark.spec(
+    "2024-11-05..2026-07-28/server/tools#capabilities-1",
+    "2024-11-05..2025-11-25/server/prompts#capabilities-1",
+    "2024-11-05..2026-07-28/server/resources#capabilities-1",
 )
-async def test_capability_is_declared_and_without_it_the_methods_are_not_found(
-    kind: str, revision: str, feature: str, declared: Object
-) -> None:
+@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@pytest.mark.parametrize("feature", METHODS)
+async def test_capability_is_declared_and_without_it_the_methods_are_not_found(revision: str, feature: str) -> None:
+    declared: Object = {"listChanged": True, **({"subscribe": True} if feature == "resources" else {})}
     full = Server("full")
     add(full, feature, "a")
     for server, offers in ((full, True), (Server("bare"), False)):
-        async with raw_client(server, kind) as wire:
+        async with raw_client(server) as wire:
             await wire.send(initialize(revision))
             capabilities = (await wire.receive_object())["result"]["capabilities"]
             assert capabilities.get(feature) == (declared if offers else None)
@@ -92,22 +61,14 @@ async def test_capability_is_declared_and_without_it_the_methods_are_not_found(
                     assert answer["error"]["code"] == METHOD_NOT_FOUND
 
 
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/server/tools#list-changed-notification-1",
+    "2024-11-05..2025-11-25/server/prompts#list-changed-notification-1",
+    "2024-11-05..2025-11-25/server/resources#list-changed-notification-1",
+)
 @KINDS
 @REVISIONS
-@pytest.mark.parametrize(
-    "feature",
-    [
-        pytest.param(
-            "tools", marks=pytest.mark.spec("2024-11-05..2025-11-25/server/tools#list-changed-notification-1")
-        ),
-        pytest.param(
-            "prompts", marks=pytest.mark.spec("2024-11-05..2025-11-25/server/prompts#list-changed-notification-1")
-        ),
-        pytest.param(
-            "resources", marks=pytest.mark.spec("2024-11-05..2025-11-25/server/resources#list-changed-notification-1")
-        ),
-    ],
-)
+@pytest.mark.parametrize("feature", METHODS)
 async def test_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str, feature: str) -> None:
     server, changed = Server("s"), notification(f"notifications/{feature}/list_changed")
     add(server, feature, "a")
@@ -132,21 +93,18 @@ async def test_client_list_changed_reaches_the_program(revision: str, feature: s
         await asyncio.wait_for(heard.wait(), PATIENCE)
 
 
+@pytest.mark.spec(
+    "2024-11-05..2026-07-28/server/tools#security-considerations-3",
+    "2024-11-05..2026-07-28/server/utilities/completion#security-2",
+    "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-3",
+)
 @pytest.mark.parametrize(
     ("method", "params"),
     [
-        pytest.param(
-            "tools/call",
-            {"name": "slow", "arguments": {"value": "x"}},
-            marks=pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-3"),
-        ),
-        pytest.param(
+        ("tools/call", {"name": "slow", "arguments": {"value": "x"}}),
+        (
             "completion/complete",
-            {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "value", "value": "x"}},
-            marks=pytest.mark.spec(
-                "2024-11-05..2026-07-28/server/utilities/completion#security-2",
-                "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-3",
-            ),
+            {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "value", "value": ""}},
         ),
     ],
 )
@@ -166,8 +124,8 @@ async def test_flood_runs_few_functions_at_a_time_and_refuses_the_rest(
         return [value]
 
     server.tools.add(slow)
-    server.prompts.add(lambda value: value, "p")
-    server.completions.add("p", "value", slow)
+    server.prompts.add(lambda x: x, "p")
+    server.completions.add("p", "x", slow)
     async with connected_client(server, kind, revision) as wire:
         for id in range(10):
             await wire.send(request(method, params, id))

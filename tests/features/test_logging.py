@@ -54,13 +54,10 @@ async def levels(wire: Wire) -> list[JSON]:
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#capabilities-1")
-@KINDS
 @REVISIONS
-async def test_logging_capability_is_declared_and_without_it_no_message_or_level_is_taken(
-    kind: str, revision: str
-) -> None:
+async def test_logging_capability_is_declared_and_without_it_no_message_or_level_is_taken(revision: str) -> None:
     for logging in (True, False):
-        async with raw_client(verbose_server(logging), kind) as wire:
+        async with raw_client(verbose_server(logging)) as wire:
             await wire.send(initialize(revision))
             result = (await wire.receive_object())["result"]
             assert ("logging" in result["capabilities"]) is logging
@@ -94,12 +91,11 @@ async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#error-handling-1")
-@KINDS
 @REVISIONS
-async def test_logging_set_level_invalid_level_is_invalid_params(kind: str, revision: str) -> None:
+async def test_logging_set_level_invalid_level_is_invalid_params(revision: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
 
-    async with connected_client(verbose_server(), kind, revision) as wire:
+    async with connected_client(verbose_server(), revision=revision) as wire:
         await wire.ask("logging/setLevel", {"level": "alert"})
         for params in ({}, *({"level": level} for level in wrong)):
             error = (await wire.ask("logging/setLevel", params))["error"]
@@ -150,10 +146,9 @@ async def test_notifications_message_data_is_any_json_unchanged(kind: str, revis
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/utilities/logging#security-1,2,3")
-@KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
-    kind: str, revision: str, caplog: pytest.LogCaptureFixture
+    revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     # The author is responsible for logged messages. The package adds none of its own: no arguments, no exception, no
     # traceback and no path, even if it writes them to the operator's log.
@@ -177,7 +172,7 @@ async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
     async def failing_prompt(password: str) -> str:
         raise RuntimeError(f"cannot ask with {password}")
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         await wire.ask("logging/setLevel", {"level": "debug"})
         answers = [
             await wire.ask("tools/call", {"name": "failing", "arguments": {"password": secret}}),
@@ -284,12 +279,11 @@ async def test_log_level_in_meta_lets_that_level_and_more_severe_ones_pass(kind:
         assert "result" in await wire.receive_object()
 
 
-@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 @pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
-async def test_log_level_in_meta_invalid_level_is_invalid_params(kind: str) -> None:
+async def test_log_level_in_meta_invalid_level_is_invalid_params() -> None:
     wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
 
-    async with raw_client(verbose_server(), kind) as wire:
+    async with raw_client(verbose_server()) as wire:
         for level in wrong:
             for method in ("tools/call", "tools/list", "subscriptions/listen"):
                 answer = await wire.ask_stateless(method, {"name": "speak", "notifications": {}}, logLevel=level)
@@ -297,7 +291,6 @@ async def test_log_level_in_meta_invalid_level_is_invalid_params(kind: str) -> N
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/logging#capabilities-1")
-@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
-async def test_log_level_in_meta_without_the_logging_capability_sends_no_message(kind: str) -> None:
-    async with raw_client(verbose_server(logging=False), kind) as wire:
+async def test_log_level_in_meta_without_the_logging_capability_sends_no_message() -> None:
+    async with raw_client(verbose_server(logging=False)) as wire:
         assert "result" in await wire.ask_stateless("tools/call", {"name": "speak"}, logLevel="debug")

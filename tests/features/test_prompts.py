@@ -32,6 +32,7 @@ from tests.settings import MODERN, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
+LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -63,9 +64,8 @@ async def error_of(wire: Wire, params: JSON) -> Received:
     return error
 
 
-@KINDS
 @EVERY
-async def test_prompts_list_shows_the_members_that_the_revision_has(kind: str, revision: str) -> None:
+async def test_prompts_list_shows_the_members_that_the_revision_has(revision: str) -> None:
     server = Server("s")
 
     @server.prompt(
@@ -95,7 +95,7 @@ async def test_prompts_list_shows_the_members_that_the_revision_has(kind: str, r
     if revision >= "2025-11-25":
         icon: Object = {"src": "https://example.com/review.svg", "mimeType": "image/svg+xml", "sizes": ["any"]}
         listed["icons"] = [icon]
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         assert (await wire.ask("prompts/list"))["result"] == {"prompts": [listed]}
 
 
@@ -123,9 +123,8 @@ async def test_prompts_get_makes_messages_of_the_returned_value(kind: str, revis
             assert (await get(wire))["messages"] == messages
 
 
-@KINDS
 @EVERY
-async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, revision: str) -> None:
+async def test_prompts_get_has_description_and_filled_in_arguments(revision: str) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -133,7 +132,7 @@ async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, re
         "Review."
         return f"{style}: {code} ({threading.current_thread() is threading.main_thread()})"
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         result = await get(wire, "review", {"code": "x=1"})
         message: Object = {"role": "user", "content": {"type": "text", "text": "short: x=1 (False)"}}
         assert result == {"description": "Review.", "messages": [message]}
@@ -144,8 +143,7 @@ async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, re
 @pytest.mark.spec(
     "2024-11-05..2025-11-25/server/prompts#image-content-1", "2025-03-26..2025-11-25/server/prompts#audio-content-1"
 )
-@KINDS
-@pytest.mark.parametrize("revision", NAMES[2:])  # audio came in 2025-03-26
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize("block", [ImageContent, AudioContent])
 @pytest.mark.parametrize(
     ("data", "mime_type"),
@@ -155,18 +153,17 @@ async def test_prompts_get_has_description_and_filled_in_arguments(kind: str, re
     ],
 )
 async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
-    kind: str, revision: str, block: Callable[[str, str], ImageContent], data: str, mime_type: str
+    revision: str, block: Callable[[str, str], ImageContent], data: str, mime_type: str
 ) -> None:
-    async with connected_client(giving(block(data, mime_type)), kind, revision) as wire:
+    async with connected_client(giving(block(data, mime_type)), revision=revision) as wire:
         error = await error_of(wire, {"name": "p"})
         assert error["code"] == INTERNAL_ERROR
         assert "AAA" not in json.dumps(error)
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#embedded-resources-1,2,3")
-@KINDS
 @EVERY
-async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base64(kind: str, revision: str) -> None:
+async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base64(revision: str) -> None:
     uri = "resource://example"
     cases: list[tuple[TextResourceContents | BlobResourceContents, Object]] = [
         (TextResourceContents(uri, "text", "text/markdown"), {"mimeType": "text/markdown", "text": "text"}),
@@ -175,7 +172,7 @@ async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base6
         (BlobResourceContents(uri, "AP8="), {"mimeType": "application/octet-stream", "blob": "AP8="}),
     ]
     server = giving([EmbeddedResource(resource) for resource, _ in cases])
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         sent = [{"type": "resource", "resource": {"uri": uri, **members}} for _, members in cases]
         assert await contents(wire) == sent
 
@@ -189,9 +186,8 @@ class Tone(Enum):
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#implementation-considerations-1")
-@KINDS
 @EVERY
-async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, revision: str) -> None:
+async def test_prompts_get_argument_with_choices_must_be_one_of_them(revision: str) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -202,7 +198,7 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, 
     ) -> str:
         return f"{style} {tone.name} {more}"
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         choices: list[Object] = [{"style": "brief"}, {"style": "short", "tone": "PLAIN"}, {"style": ""}]
         choices.append({"style": "short", "more": "NO"})
         for arguments in choices:
@@ -219,9 +215,8 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(kind: str, 
     "2024-11-05..2026-07-28/server/prompts#implementation-considerations-1",
     "2024-11-05..2026-07-28/server/prompts#security-1",
 )
-@KINDS
 @EVERY
-async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(kind: str, revision: str) -> None:
+async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(revision: str) -> None:
     codes: list[JSON] = [None, 3, True, ["x"], {"x": "y"}]
     arguments: list[JSON] = [{}, {"style": "short"}, *({"code": code} for code in codes), ["x"], "code"]
     arguments += [{"code": "x", other: "y"} for other in ("unknown", "context", "self")]
@@ -236,7 +231,7 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
         seen.append(code)
         return code
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for params in wrong:
             assert (await error_of(wire, params))["code"] == INVALID_PARAMS, params
         assert seen == []
@@ -249,8 +244,7 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
     "2024-11-05..2026-07-28/server/prompts#error-handling-3",
     "2024-11-05..2026-07-28/server/prompts#embedded-resources-1,3",
 )
-@KINDS
-@EVERY
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     "value",
     [
@@ -261,8 +255,8 @@ async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(
     ],
     ids=repr,
 )
-async def test_prompts_get_invalid_message_is_not_sent(kind: str, revision: str, value: object) -> None:
-    async with connected_client(giving(value), kind, revision) as wire:
+async def test_prompts_get_invalid_message_is_not_sent(revision: str, value: object) -> None:
+    async with connected_client(giving(value), revision=revision) as wire:
         assert (await error_of(wire, {"name": "p"}))["code"] == INTERNAL_ERROR
         assert "result" in await wire.ask("prompts/list")
 

@@ -27,10 +27,11 @@ from mcp_ref.lib.uri import MAX_URI_LENGTH
 from mcp_ref.revisions import LEGACY
 from tests.messages import Received, notification, result_of, stateless_request
 from tests.raw_peers import Wire, connected_client, raw_client, raw_session, serve_call
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
+from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
+LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -58,9 +59,8 @@ async def error_of(wire: Wire, method: str, params: Object) -> Received:
 # ------------------------------------------------------------------------------------------------ lists
 
 
-@KINDS
 @EVERY
-async def test_resources_list_shows_the_members_that_the_revision_has(kind: str, revision: str) -> None:
+async def test_resources_list_shows_the_members_that_the_revision_has(revision: str) -> None:
     server = Server("s")
     hints = Annotations(["user"], 0.8, "2025-01-12T15:00:58Z")
 
@@ -99,7 +99,7 @@ async def test_resources_list_shows_the_members_that_the_revision_has(kind: str,
     if revision >= "2025-11-25":
         icon: Object = {"src": "https://example.com/i.png", "mimeType": "image/png", "sizes": ["48x48"]}
         resource["icons"] = [icon]
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         assert (await wire.ask("resources/list"))["result"] == {"resources": [resource]}
         assert (await wire.ask("resources/templates/list"))["result"] == {"resourceTemplates": [template]}
 
@@ -130,13 +130,12 @@ async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-3")
-@KINDS
-@EVERY
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize("blob", ["not base64!", "AAA", "AA==AA", "é", "AA\nAA", "_-8="])
-async def test_resources_read_invalid_base64_is_not_sent(kind: str, revision: str, blob: str) -> None:
+async def test_resources_read_invalid_base64_is_not_sent(revision: str, blob: str) -> None:
     server = Server("s")
     server.resources.add("test://a", lambda: BlobResourceContents("test://a", blob))
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         assert (await error_of(wire, "resources/read", {"uri": "test://a"}))["code"] == INTERNAL_ERROR
 
 
@@ -193,16 +192,15 @@ async def test_resources_read_of_a_value_for_a_tool_tells_the_author_what_to_ret
 @pytest.mark.spec(
     "2024-11-05..2025-11-25/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-1,4"
 )
-@KINDS
 @EVERY
-async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind: str, revision: str) -> None:
+async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(revision: str) -> None:
     def note(name: str) -> str:
         raise ResourceNotFound
 
     server = Server("s")
     server.resources.add("file:///there.txt", lambda: "")
     server.resources.add("note:///{name}", note)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         requests = [(method, "file:///nonexistent.txt") for method in naming(revision)]
         for method, uri in [*requests, ("resources/read", "note:///nonexistent")]:
             error = await error_of(wire, method, {"uri": uri})
@@ -215,9 +213,8 @@ async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(kind:
     "2026-07-28/server/resources#security-considerations-5",
     "2024-11-05..2026-07-28/server/resources#security-considerations-1",
 )
-@KINDS
 @EVERY
-async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: str, revision: str) -> None:
+async def test_resources_read_uri_must_be_registered_or_match_a_template(revision: str) -> None:
     outside = ["", "project", "file:///docs", " file:///docs/a", "http://localhost/docs/a"]
     names = [
         "", "../etc/passwd", "..", "%2e%2e/etc/passwd", "..%2Fetc%2Fpasswd", "a/b", "a%2Fb", "a\\b", "a%5Cb", "a%00",
@@ -245,7 +242,7 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
         asked.append(path)
         return path
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for uri in hostile:
             for method in naming(revision):
                 code = (await error_of(wire, method, {"uri": uri}))["code"]
@@ -257,13 +254,12 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(kind: s
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-1")
-@KINDS
 @EVERY
-async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params(kind: str, revision: str) -> None:
+async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params(revision: str) -> None:
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
     wrong: list[JSON] = [None, 3, ["test://a"], {"uri": "test://a"}, "test://" + "a" * MAX_URI_LENGTH]
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for uri in wrong:
             for method in naming(revision):
                 assert (await error_of(wire, method, {"uri": uri}))["code"] == INVALID_PARAMS, uri
@@ -291,7 +287,6 @@ def test_resources_add_uri_outside_rfc_3986_raises(uri: str) -> None:
 
 
 @pytest.mark.spec("2025-06-18..2026-07-28/server/resources#custom-uri-schemes-1")
-@KINDS
 @pytest.mark.parametrize(
     "uri",
     [
@@ -299,18 +294,17 @@ def test_resources_add_uri_outside_rfc_3986_raises(uri: str) -> None:
         "test://[::1]:80/a;b=c,d@e!$&'()*+~", "mailto:jane@example.org", "UPPER://CASE",
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-async def test_resources_add_takes_every_scheme_of_rfc_3986(kind: str, uri: str, revision: str) -> None:
+@LATEST_OF_BOTH_ERAS
+async def test_resources_add_takes_every_scheme_of_rfc_3986(uri: str, revision: str) -> None:
     server = Server("s")
     server.resources.add(uri, lambda: "here")
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         assert await read(wire, uri) == [{"uri": uri, "mimeType": "text/plain", "text": "here"}]
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/resources#error-handling-2")
-@KINDS
 @EVERY
-async def test_resources_read_failing_function_is_internal_error_without_details(kind: str, revision: str) -> None:
+async def test_resources_read_failing_function_is_internal_error_without_details(revision: str) -> None:
     server = Server("s")
 
     @server.resource("test://a")
@@ -323,7 +317,7 @@ async def test_resources_read_failing_function_is_internal_error_without_details
 
     server.resources.add("test://unfit", lambda: object())
     server.resources.add("test://none", lambda: None)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for uri in ("test://a", "test://b", "test://unfit", "test://none"):
             error = await error_of(wire, "resources/read", {"uri": uri})
             assert error["code"] == INTERNAL_ERROR
@@ -433,12 +427,11 @@ async def test_resources_subscribe_brings_updates_of_the_uri_and_below_until_uns
         await bystander.nothing_more()
 
 
-@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
-async def test_subscriptions_listen_resource_subscriptions_must_be_readable(kind: str) -> None:
+async def test_subscriptions_listen_resource_subscriptions_must_be_readable() -> None:
     server = Server("s")
     server.resource("note://a")(lambda: "a")
     server.resource("user://{id}")(lambda id: id)
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         for id, asked, agreed in (
             (1, ["note://a", "user://1", "note://b"], ["note://a", "user://1"]),
             (2, ["note://b", "note://" + "b" * MAX_URI_LENGTH], []),

@@ -11,12 +11,11 @@ from mcp_ref import Client, Context, InvalidMessage, Root, Server
 from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
-from tests.messages import Received, request
-from tests.raw_peers import answer_of, connected_client, handshake, raw_server, raw_session
-from tests.settings import MODERN, SERVER_TRANSPORTS
+from tests.messages import request
+from tests.raw_peers import answer, answer_of, connected_client, handshake, raw_server, raw_session
+from tests.settings import MODERN
 
 NAMES = [revision.name for revision in LEGACY]
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
 
@@ -104,27 +103,18 @@ def server_that_asks() -> Server:
     return server
 
 
-async def ask_where(kind: str, revision: str, result: Object) -> Received:
-    """Call the tool, answer the server's roots/list with `result`, and give the tool's answer."""
-    async with connected_client(server_that_asks(), kind, revision, {"roots": {}}) as wire:
-        await wire.send(request("tools/call", {"name": "where", "arguments": {}}))
-        asked = await wire.receive_object()
-        assert asked["method"] == "roots/list"
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": result})
-        return await wire.receive_object()
-
-
 @pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-1")
-@KINDS
 @pytest.mark.parametrize("uri", ["https://a/b", "/a", "", "file:///a/../b"])
-async def test_context_roots_refuses_uris_that_are_not_file(kind: str, uri: str) -> None:
-    result = (await ask_where(kind, "2025-11-25", {"roots": [{"uri": uri}]}))["result"]
-    assert result["isError"] is True and "root" in str(result["content"])
+async def test_context_roots_refuses_uris_that_are_not_file(uri: str) -> None:
+    async with connected_client(server_that_asks(), capabilities={"roots": {}}) as wire:
+        await wire.send(request("tools/call", {"name": "where", "arguments": {}}))
+        await answer(wire, "roots/list", {"roots": [{"uri": uri}]})
+        result = (await wire.receive_object())["result"]
+        assert result["isError"] is True and "root" in str(result["content"])
 
 
 @REVISIONS
-@KINDS
-async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(kind: str, revision: str) -> None:
+async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(revision: str) -> None:
     server = Server("s")
 
     @server.prompt()
@@ -132,7 +122,7 @@ async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(k
         return str(await context.list_roots())
 
     server.resource("test://needy")(needy)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         calls: dict[str, Object] = {"prompts/get": {"name": "needy"}, "resources/read": {"uri": "test://needy"}}
         for method, params in calls.items():
             answer = await wire.ask(method, params)

@@ -224,19 +224,16 @@ async def test_context_sample_returns_the_message_of_the_model(kind: str, revisi
 
 
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-2", "2025-11-25/client/sampling#tool-choice-modes-1,2")
-@KINDS
 @REVISIONS
 @pytest.mark.parametrize("mode", ["required", "none"])
-async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
-    kind: str, revision: str, mode: str
-) -> None:
+async def test_context_sample_with_tools_needs_the_sampling_tools_capability(revision: str, mode: str) -> None:
     server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
-    async with connected_client(server, kind, revision, {"sampling": {}}) as wire:
+    async with connected_client(server, "memory", revision, {"sampling": {}}) as wire:
         assert "sampling.tools" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
         await wire.nothing_more()
     if revision != "2025-11-25":
         return
-    async with connected_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
+    async with connected_client(server, "memory", revision, {"sampling": {"tools": {}}}) as wire:
         result: Object = {"role": "assistant", "content": [USE], "model": "m", "stopReason": "toolUse"}
         params, answer = await call_and_answer(wire, result)
         # toolChoice reaches the client unchanged: the client has to enforce it.
@@ -249,7 +246,6 @@ async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
     "2026-07-28/client/sampling#tool-result-messages-1",
     "2026-07-28/client/sampling#tool-use-and-result-balance-1",
 )
-@KINDS
 @LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     "reply",
@@ -261,9 +257,7 @@ async def test_context_sample_with_tools_needs_the_sampling_tools_capability(
     ],
     ids=["text", "text beside it", "another id", "nothing"],
 )
-async def test_context_sample_tool_use_must_be_followed_by_its_results(
-    kind: str, reply: list[object], revision: str
-) -> None:
+async def test_context_sample_tool_use_must_be_followed_by_its_results(reply: list[object], revision: str) -> None:
     messages = [
         SamplingMessage("user", TextContent("What time is it?")),
         SamplingMessage("assistant", [ToolUseContent("u1", "clock", {})]),
@@ -277,7 +271,7 @@ async def test_context_sample_tool_use_must_be_followed_by_its_results(
             await context.sample(messages, max_tokens=1, tools=[CLOCK])
         return "refused"
 
-    async with connected_client(server, kind, revision, {"sampling": {"tools": {}}}) as wire:
+    async with connected_client(server, "memory", revision, {"sampling": {"tools": {}}}) as wire:
         assert "refused" in str(await wire.ask("tools/call", {"name": "think", "arguments": {}}))
         await wire.nothing_more()
 

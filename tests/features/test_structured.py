@@ -15,7 +15,7 @@ from mcp_ref import CallToolResult, Client, InvalidMessage, Server, TextContent,
 from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError
-from mcp_ref.revisions import LEGACY, R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
+from mcp_ref.revisions import R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
 from tests.messages import Received, request, result_of, shape_of, stateless_request
 from tests.raw_peers import (
     Wire,
@@ -32,7 +32,6 @@ from tests.settings import DATA, MODERN, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
 KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 LEGACY_KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 OBJECTS_ONLY = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
-EVERY_LEGACY = pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 
 
 @dataclass
@@ -110,15 +109,14 @@ async def test_structured_content_is_any_json_with_its_own_schema_and_repeated_a
         assert result["content"] == [{"type": "text", "text": data if isinstance(data, str) else json.dumps(data)}]
 
 
-@LEGACY_KINDS
 @OBJECTS_ONLY
 @DERIVATIONS
 async def test_structured_content_is_wrapped_in_an_object_for_revisions_that_allow_only_objects(
-    kind: str, revision: str, annotation: object, value: object, schema: Object, data: JSON
+    revision: str, annotation: object, value: object, schema: Object, data: JSON
 ) -> None:
     server = Server("s")
     server.tools.add(returning(annotation, value))
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         tool, result = await first_tool(wire, request), await called(wire, request)
         if schema["type"] != "object":
             assert tool["outputSchema"] == {"type": "object", "properties": {"result": schema}, "required": ["result"]}
@@ -128,30 +126,28 @@ async def test_structured_content_is_wrapped_in_an_object_for_revisions_that_all
         assert result["content"] == [{"type": "text", "text": data if isinstance(data, str) else json.dumps(data)}]
 
 
-@KINDS
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
 @pytest.mark.breaks("structured_content_as_text")
-async def test_output_schema_given_is_listed_unchanged_and_checked(kind: str, schema: Object, value: JSON) -> None:
+async def test_output_schema_given_is_listed_unchanged_and_checked(schema: Object, value: JSON) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
     null = CallToolResult([], value, structured_null=value is None)
     server.tools.add(lambda: null, "own", output_schema=schema)
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         assert (await first_tool(wire, stateless_request))["outputSchema"] == schema
         for name in ("t", "own"):
             result = await called(wire, stateless_request, name)
             assert "isError" not in result and result["structuredContent"] == value
 
 
-@LEGACY_KINDS
-@EVERY_LEGACY
+@pytest.mark.parametrize("revision", ["2024-10-07", "2024-11-05", "2025-11-25"])
 @pytest.mark.parametrize(("schema", "value"), GIVEN, ids=repr)
 async def test_output_schema_given_is_hidden_with_its_data_where_only_objects_are_allowed(
-    kind: str, revision: str, schema: Object, value: JSON
+    revision: str, schema: Object, value: JSON
 ) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         assert "outputSchema" not in await first_tool(wire, request)
         result = await called(wire, request)
         if revision == "2024-10-07":
@@ -162,12 +158,11 @@ async def test_output_schema_given_is_hidden_with_its_data_where_only_objects_ar
             }
 
 
-@LEGACY_KINDS
 @OBJECTS_ONLY
-async def test_structured_content_object_is_sent_even_if_its_schema_is_hidden(kind: str, revision: str) -> None:
+async def test_structured_content_object_is_sent_even_if_its_schema_is_hidden(revision: str) -> None:
     server = Server("s")
     server.tools.add(lambda: {"a": 1}, "t", output_schema=ANY_OBJECT)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         assert "outputSchema" not in await first_tool(wire, request)
         assert (await called(wire, request))["structuredContent"] == {"a": 1}
 
@@ -186,12 +181,11 @@ WRONG: list[tuple[Object, object]] = [
 
 
 @pytest.mark.spec("2026-07-28/server/tools#output-schema-1")
-@KINDS
 @pytest.mark.parametrize(("schema", "value"), WRONG, ids=repr)
-async def test_structured_content_missing_or_invalid_is_not_sent(kind: str, schema: Object, value: object) -> None:
+async def test_structured_content_missing_or_invalid_is_not_sent(schema: Object, value: object) -> None:
     server = Server("s")
     server.tools.add(lambda: value, "t", output_schema=schema)
-    async with raw_client(server, kind) as wire:
+    async with raw_client(server) as wire:
         result = await called(wire, stateless_request)
         assert result["isError"] is True and "structuredContent" not in result
 

@@ -40,6 +40,7 @@ from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
 NAMES = [revision.name for revision in LEGACY]
 EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
+LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
@@ -143,9 +144,8 @@ class Leaf:
 
 
 @pytest.mark.spec("2025-11-25..2026-07-28/server/tools#tool-1")
-@KINDS
 @EVERY
-async def test_tools_list_input_schemas_are_valid_and_of_type_object(kind: str, revision: str) -> None:
+async def test_tools_list_input_schemas_are_valid_and_of_type_object(revision: str) -> None:
     server = Server("s")
     given: list[Object] = [
         {"type": "object", "additionalProperties": False},
@@ -171,7 +171,7 @@ async def test_tools_list_input_schemas_are_valid_and_of_type_object(kind: str, 
     async def with_context(context: Context, number: float | None = None) -> str:
         return ""
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         tools = (await wire.ask("tools/list"))["result"]["tools"]
         assert len(tools) == 8
         for tool in tools:
@@ -297,13 +297,12 @@ async def test_tool_names_are_case_sensitive_and_unique() -> None:
 # ------------------------------------------------------------------------------------------------ arguments
 
 
-@KINDS
 @EVERY
-async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(kind: str, revision: str) -> None:
+async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(revision: str) -> None:
     names: list[JSON] = [None, 3, ["t"], "", "absent", "T", "__class__", "absent" * 4_000]
     arguments: list[JSON] = [[], "x", 3]
     wrong: list[JSON] = [None, {}, {"arguments": {}}, *({"name": name} for name in names)]
-    async with connected_client(tool_giving("x"), kind, revision) as wire:
+    async with connected_client(tool_giving("x"), revision=revision) as wire:
         for params in [*wrong, *({"name": "t", "arguments": each} for each in arguments)]:
             answer = await wire.ask("tools/call", params)  # type: ignore[arg-type]
             assert code_of(answer) == INVALID_PARAMS, params
@@ -312,9 +311,8 @@ async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(kin
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-1")
-@KINDS
 @EVERY
-async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kind: str, revision: str) -> None:
+async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(revision: str) -> None:
     wrong: list[Object] = [
         {}, {"a": "x"}, {"a": 1, "mode": "fats"}, {"a": None, "mode": "fast"}, {"a": "1", "mode": "fast"},
         {"a": True, "mode": "fast"}, {"a": 1.5, "mode": "fast"}, {"a": [1], "mode": "fast"},
@@ -338,7 +336,7 @@ async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kin
         seen.append((a, mode, items, node))
         return "done"
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for arguments in wrong:
             answer = await call(wire, "t", arguments)
             if revision >= "2025-11-25":
@@ -352,9 +350,8 @@ async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(kin
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-1")
-@KINDS
 @EVERY
-async def test_tools_call_arguments_are_checked_against_the_given_schema(kind: str, revision: str) -> None:
+async def test_tools_call_arguments_are_checked_against_the_given_schema(revision: str) -> None:
     server = Server("s")
     schema: Object = {
         "type": "object",
@@ -366,7 +363,7 @@ async def test_tools_call_arguments_are_checked_against_the_given_schema(kind: s
     async def t(**arguments: object) -> TextContent:
         return TextContent(json.dumps(arguments))
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         wrong: list[Object] = [{}, {"a": 0}, {"a": 10}, {"a": "5"}]
         for arguments in wrong:
             answer = await call(wire, "t", arguments)
@@ -415,15 +412,14 @@ async def test_tools_call_makes_content_of_the_returned_value(kind: str, revisio
 @pytest.mark.spec(
     "2025-06-18..2026-07-28/server/tools#structured-content-1", "2025-06-18..2026-07-28/server/tools#output-schema-1"
 )
-@KINDS
 @EVERY
-async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(kind: str, revision: str) -> None:
+async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(revision: str) -> None:
     server = Server("s")
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     own = CallToolResult([TextContent("one")], {"n": 1}, meta={"com.example/x": 1})
     server.tools.add(lambda: {"n": 1}, "given", output_schema=schema)
     server.tools.add(lambda: own, "own", output_schema=schema)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         tools = (await wire.ask("tools/list"))["result"]["tools"]
         results = [await result_of(wire, tool["name"]) for tool in tools]
         if revision < "2025-06-18":
@@ -452,37 +448,34 @@ def wrong_results() -> dict[str, Callable[[], object]]:
 
 
 @pytest.mark.spec("2025-06-18..2026-07-28/server/tools#output-schema-1")
-@KINDS
-@EVERY
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize("wrong", wrong_results())
 async def test_tools_call_result_that_breaks_the_output_schema_is_not_sent(
-    kind: str, revision: str, wrong: str, caplog: pytest.LogCaptureFixture
+    revision: str, wrong: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     server = Server("s")
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
     server.tools.add(wrong_results()[wrong], "t", output_schema=schema)
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         answer = await call(wire)
         assert failed(answer, revision) and "secret" not in json.dumps(answer)
     assert "output schema" in caplog.text, "the operator learns which tool is wrong"
     assert ("is `return` missing?" in caplog.text) == (wrong == "none")
 
 
-@KINDS
 @EVERY
-async def test_tools_call_error_result_need_not_match_the_output_schema(kind: str, revision: str) -> None:
+async def test_tools_call_error_result_need_not_match_the_output_schema(revision: str) -> None:
     schema: Object = {"type": "object", "required": ["n"]}
     value = CallToolResult([TextContent("no such city")], is_error=True)
-    async with connected_client(tool_giving(value, output_schema=schema), kind, revision) as wire:
+    async with connected_client(tool_giving(value, output_schema=schema), revision=revision) as wire:
         assert failed(await call(wire), revision, "no such city")
 
 
 # ------------------------------------------------------------------------------------------------ failures
 
 
-@KINDS
 @EVERY
-async def test_tools_call_tool_error_is_a_result_with_is_error(kind: str, revision: str) -> None:
+async def test_tools_call_tool_error_is_a_result_with_is_error(revision: str) -> None:
     server = Server("s")
 
     @server.tool()
@@ -493,7 +486,7 @@ async def test_tools_call_tool_error_is_a_result_with_is_error(kind: str, revisi
     def in_a_thread(date: str) -> int:
         raise ToolError(f"{date} is in the past")
 
-    async with connected_client(server, kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         for name in ("on_the_loop", "in_a_thread"):
             answer = await call(wire, name, {"date": "1970-01-01"})
             assert failed(answer, revision, "1970-01-01 is in the past")
