@@ -102,10 +102,7 @@ async def test_client_list_changed_reaches_the_program(revision: str, feature: s
     ("method", "params"),
     [
         ("tools/call", {"name": "slow", "arguments": {"value": "x"}}),
-        (
-            "completion/complete",
-            {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "value", "value": ""}},
-        ),
+        ("completion/complete", {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "x", "value": ""}}),
     ],
 )
 @KINDS
