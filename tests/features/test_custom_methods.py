@@ -17,9 +17,7 @@ from mcp_ref import (
     Context,
     InvalidMessage,
     NotInRevision,
-    Proceed,
     RemoteError,
-    ServedRequest,
     Server,
 )
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
@@ -318,17 +316,3 @@ async def test_handler_of_a_notification_that_fails_is_logged(caplog: pytest.Log
         await client.request("com.example/search/follow", {"count": 1}, dict)
         await client.ping()
     assert "the handler of the notification com.example/search/found failed" in caplog.text
-
-
-@EVERY_REVISION
-async def test_middleware_runs_around_a_custom_method(revision: str) -> None:
-    server, seen = make_server(), list[str]()
-
-    @server.middleware
-    async def note(request: ServedRequest, context: Context, proceed: Proceed) -> object:
-        seen.append(request.method)
-        return await proceed(request)
-
-    async with Client(server, revision=revision, extensions={SEARCH: {}}) as client:
-        await client.request(SEARCH, Search("boats"), Found)
-    assert seen[-1] == SEARCH

@@ -43,17 +43,18 @@ FORM: Object = {
     "required": ["name"],
 }
 URL = "https://example.com/join?visit=1"
+PERHAPS = ElicitResult("perhaps")  # type: ignore[arg-type]
 Question = ElicitRequestFormParams | ElicitRequestURLParams
 
 
 class User:
     """Answers as told, and remembers what was asked."""
 
-    def __init__(self, answer: ElicitResult) -> None:
+    def __init__(self, answer: Any) -> None:
         self.answer = answer
         self.asked: list[Question] = []
 
-    async def __call__(self, question: Question) -> ElicitResult:
+    async def __call__(self, question: Question) -> Any:
         self.asked.append(question)
         return self.answer
 
@@ -399,39 +400,20 @@ async def test_context_elicit_url_refuses_an_invalid_url(url: str, revision: str
         await wire.nothing_more()
 
 
-def plain_user(question: Question) -> ElicitResult:
-    return ElicitResult("accept", {"count": 1})
-
-
-async def word_user(question: Question) -> str:
-    return "yes"
-
-
-async def undecided_user(question: Question) -> ElicitResult:
-    return ElicitResult("perhaps")  # type: ignore[arg-type]
-
-
-async def mistaken_user(question: Question) -> ElicitResult:
-    return ElicitResult("accept", {"count": "one"})
-
-
 @LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     ("user", "fault"),
     [
-        (plain_user, "the elicitation handler must be an `async def` function, not a plain `def` function"),
-        (word_user, "the elicitation handler must return ElicitResult(...), not str"),
-        (
-            undecided_user,
-            "the elicitation handler returned an invalid result: ElicitResult.action must be 'accept' or ",
-        ),
-        (mistaken_user, "the elicitation handler's content does not match the requested schema: count: expected an "),
+        (lambda question: None, " must be an `async def` function, not a plain `def` function"),
+        (User("yes"), " must return ElicitResult(...), not str"),
+        (User(PERHAPS), " returned an invalid result: ElicitResult.action must be 'accept' "),
+        (accepting(count="one"), "'s content does not match the requested schema: count: expected an "),
     ],
 )
 async def test_elicitation_handler_that_is_invalid_is_the_same_error_in_both_eras(
     user: ElicitationHandler, fault: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    server = Server("s")
+    server, fault = Server("s"), f"the elicitation handler{fault}"
 
     @server.tool()
     async def ask(context: Context) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -36,7 +34,6 @@ from tests.basic.authorization.protected_server import (
 from tests.http_wire import under_asgi
 from tests.messages import Received, initialize, notification, request, stateless_request
 from tests.raw_http_client import JSON_TYPE, SSE_TYPE, RawSession, Reply, call, served_over_http
-from tests.settings import HOME
 
 BOTH_ERAS = pytest.mark.parametrize("make_call", [modern_call, legacy_call], ids=["modern", "legacy"])
 
@@ -661,22 +658,3 @@ def test_options_of_an_item_have_checked_scopes(scopes: set[str]) -> None:
         with pytest.raises((ValueError, TypeError), match=r"scope|offline_access"):
             add(name, scopes=scopes)(lambda: "")
     assert checked_scopes(["a", "a"]) == {"a"}
-
-
-def test_unprotected_http_loads_no_authorization() -> None:
-    source = f"""
-import sys; sys.path.insert(0, {str(HOME)!r})
-import asyncio, mcp_ref
-from mcp_ref.lib.http.client import HttpClient
-server = mcp_ref.Server("s")
-async def main():
-    async with server.serve_http() as url, HttpClient() as http:
-        async with http.request("POST", url, {{"Content-Type": "application/json"}}, b"{{}}") as response:
-            print(response.status)
-asyncio.run(main())
-print([name for name in sys.modules if "authorization" in name or "jose" in name])
-"""
-    done = subprocess.run(
-        [sys.executable, "-I", "-S", "-c", source], capture_output=True, text=True, timeout=30, check=False
-    )
-    assert done.stdout.split("\n")[:2] == ["400", "[]"], done.stderr
