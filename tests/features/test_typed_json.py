@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from datetime import date
 from typing import Annotated, Any, Literal, Optional, assert_type
@@ -27,12 +25,9 @@ from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.features.typed_json import read_json
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
-from tests.forked_python import quick_python
 from tests.messages import request, result_of
 from tests.raw_peers import connected_client, raw_session, reply
-from tests.settings import SERVER_TRANSPORTS
 
-KINDS = pytest.mark.parametrize("kind", [kind for kind in SERVER_TRANSPORTS if kind in ("memory", "stdio", "http")])
 EVERY_REVISION = pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
 ELICITING = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
 
@@ -93,24 +88,16 @@ def make_server() -> Server:
     return server
 
 
-@contextlib.asynccontextmanager
-async def connected(kind: str, revision: str, **options: Any) -> AsyncIterator[Client]:
-    async with contextlib.AsyncExitStack() as stack:
-        if kind == "http":
-            target: Any = await stack.enter_async_context(make_server().serve_http())
-        else:
-            source = "from tests.features.test_typed_json import make_server\nmake_server().run()"
-            target = quick_python(source) if kind == "stdio" else make_server()
-        yield await stack.enter_async_context(Client(target, revision=revision, **options))
+def client_of(revision: str, **options: Any) -> Client:
+    return Client(make_server(), revision=revision, **options)
 
 
 # ------------------------------------------------------------------------------------------------ tools
 
 
-@KINDS
 @EVERY_REVISION
-async def test_call_tool_returns_the_same_object_in_every_revision(kind: str, revision: str) -> None:
-    async with connected(kind, revision) as client:
+async def test_call_tool_returns_the_same_object_in_every_revision(revision: str) -> None:
+    async with client_of(revision) as client:
         assert_type(await client.call_tool("number"), CallToolResult)
         assert_type(await client.call_tool("seat", returns=Seat), Seat)
         assert await client.call_tool("seat", returns=Seat) == Seat(4, "window")
@@ -129,7 +116,7 @@ async def test_call_tool_returns_the_same_object_in_every_revision(kind: str, re
 
 @EVERY_REVISION
 async def test_call_tool_raises_the_error_of_the_tool_and_names_a_result_of_another_type(revision: str) -> None:
-    async with connected("memory", revision) as client:
+    async with client_of(revision) as client:
         with pytest.raises(InvalidMessage, match="the result of tool 'seats' is not of the type Seat: expected an obj"):
             await client.call_tool("seats", returns=Seat)
         with pytest.raises(InvalidMessage, match="the result of tool 'seat' is not of the type int: expected an integ"):
@@ -202,7 +189,6 @@ def answering(*results: ElicitResult) -> ElicitationHandler:
     return answer
 
 
-@KINDS
 @ELICITING
 @pytest.mark.parametrize(
     ("first", "expected"),
@@ -215,16 +201,16 @@ def answering(*results: ElicitResult) -> ElicitationHandler:
     ids=str,
 )
 async def test_elicit_returns_an_object_of_the_class_of_the_form(
-    kind: str, revision: str, first: ElicitResult, expected: str
+    revision: str, first: ElicitResult, expected: str
 ) -> None:
     answers = answering(first, ElicitResult("accept", {"row": 1}))
-    async with connected(kind, revision, elicitation=answers) as client:
+    async with client_of(revision, elicitation=answers) as client:
         assert await client.call_tool("ask", returns=str) == expected
 
 
 @ELICITING
 async def test_elicit_refuses_content_that_the_class_refuses(revision: str) -> None:
-    async with connected("memory", revision, elicitation=answering(ElicitResult("accept", {"row": 13}))) as client:
+    async with client_of(revision, elicitation=answering(ElicitResult("accept", {"row": 13}))) as client:
         refused = await client.call_tool("ask")
         assert refused.text == "the content of the form is not valid: value: row 13 does not exist"
 
