@@ -24,7 +24,7 @@ from mcp_ref.basic.versioning import HEADER_MISMATCH
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.http.message import Headers
-from tests.messages import error_of, result_of, stateless_request
+from tests.messages import error_of, request, result_of, stateless_request
 from tests.raw_http_client import BOTH_TYPES, JSON_TYPE, RawSession, Reply, ServedApp, served_over_http
 from tests.settings import MODERN, PATIENCE
 
@@ -128,11 +128,8 @@ def test_parameter_headers_finds_marked_arguments_at_any_depth_of_properties() -
     assert found == {"Region": ("region",), "Zone": ("place", "zone"), "On": ("place", "on")}
     arguments: Object = {"region": "us", "place": {"zone": 3, "on": False}}
     assert [argument_at(arguments, path) for path in found.values()] == ["us", 3, False]
-    assert parameter_values(arguments, found) == [
-        ("Mcp-Param-Region", "us"),
-        ("Mcp-Param-Zone", "3"),
-        ("Mcp-Param-On", "false"),
-    ]
+    values = {"Mcp-Param-Region": "us", "Mcp-Param-Zone": "3", "Mcp-Param-On": "false"}
+    assert parameter_values(arguments, found) == [*values.items()]
 
 
 @pytest.mark.parametrize(
@@ -484,14 +481,7 @@ async def test_mcp_name_header_is_base64_for_other_than_plain_ascii() -> None:
         assert (await talk.post(plain, Mcp_Name=encoded("q"))).status == 200
         assert (await talk.post(other, Mcp_Name=encoded("w\u00e4hle"))).status == 200
         assert (await talk.post(plain, Mcp_Name="  q\t")).status == 200
-        for wrong in (
-            "w\u00e4hle",
-            "w?hle",
-            encoded("wahle"),
-            "=?base64?d8OkaGxl",
-            "=?BASE64?d8OkaGxl?=",
-            "=?base64?d8OkaGx?=",
-        ):
+        for wrong in ("w\u00e4hle", encoded("wahle"), "=?base64?d8OkaGxl", "=?base64?d8OkaGx?="):
             await refused(await talk.post(other, Mcp_Name=wrong))
         await refused(await talk.post(plain, Mcp_Method=encoded("tools/call")))
         await refused(await talk.post(plain, MCP_Protocol_Version=encoded(MODERN)))
@@ -513,17 +503,12 @@ async def test_tools_call_without_name_is_invalid_params_with_any_mcp_name() -> 
         ({}, {}, 200),
         ({"text": "x"}, {}, 200),
         ({"region": "us"}, {"Region": "us"}, 200),
-        ({"region": "\u00e9"}, {"Region": encoded("\u00e9")}, 200),
-        ({"region": ""}, {"Region": ""}, 200),
         ({"count": 3, "on": False, "region": "us"}, {"Count": "3.0", "On": "false", "Region": "us"}, 200),
         ({"region": "us"}, {}, 400),
         ({"region": "us"}, {"Region": "eu"}, 400),
-        ({"region": "us"}, {"Region": "us\u00e9"}, 400),
-        ({"region": "us"}, {"Region": "=?base64?dXM?="}, 400),
         ({"region": "us"}, {"Other": "us"}, 400),
         ({}, {"Region": "us"}, 400),
-        ({"count": 2**53}, {"Count": str(2**53)}, 400),
-        ({"count": True}, {"Count": "1"}, 400),
+        ({"region": None}, {"Region": "null"}, 400),
         ({}, {"Unknown": "\u00e9"}, 200),
     ],
     ids=str,
@@ -541,19 +526,11 @@ async def test_tools_call_marked_arguments_are_required_in_headers(
             assert result_of(reply.json)["content"] == [{"type": "text", "text": "run"}]
 
 
-async def test_tools_call_null_arguments_have_no_header() -> None:
-    async with served_over_http(make_server()) as web:
-        frame = stateless_request("tools/call", {"name": "q", "arguments": {"region": None}})
-        assert (await RawSession(web).post(frame)).status == 200  # the schema has more to say about null
-        await refused(await RawSession(web).post(frame, Mcp_Param_Region="null"))
-
-
 async def test_param_headers_are_checked_only_on_http_and_in_the_modern_era() -> None:
     async with served_over_http(make_server()) as web:
         talk = RawSession(web)
         await talk.handshake()
-        frame: Object = {"jsonrpc": "2.0", "id": 1, "method": "tools/call"}
-        reply = await talk.post({**frame, "params": {"name": "q", "arguments": {"region": "us"}}})
+        reply = await talk.post(request("tools/call", {"name": "q", "arguments": {"region": "us"}}))
         assert "result" in (await reply.object() if reply.kind != JSON_TYPE else reply.json)
 
 

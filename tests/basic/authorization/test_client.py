@@ -11,7 +11,6 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Unpack
 from urllib.parse import parse_qs, urlsplit
 
 import pytest
@@ -38,11 +37,11 @@ from mcp_ref.client import negotiation
 from mcp_ref.features.caching import ResponseCache
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange
-from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.trace import tracer
 from tests.protected_servers import (
     AS_PATH,
     PRM_PATH,
+    Step,
     World,
     authorization_server,
     basic_credentials,
@@ -56,14 +55,24 @@ LEGACY = "2025-11-25"
 
 
 @contextlib.asynccontextmanager
-async def connected(
-    authorizer: Authorizer | None = None, revision: str | None = MODERN, **options: Unpack[HttpOptions]
-) -> AsyncIterator[tuple[Client, World]]:
-    """Connect a client to a protected server. Without `authorizer`, sign in."""
-    async with protected(**options) as world:
-        authorizer = authorizer or world.login()
-        async with Client(world.url, revision=revision, authorization=authorizer, timeout=20) as client:
-            yield client, world
+async def signed_in(revision: str = MODERN) -> AsyncIterator[tuple[Client, World, AuthorizationCode]]:
+    """Connect a client to a protected server, and return its authorizer too."""
+    async with protected() as world:
+        login = world.login()
+        async with Client(world.url, revision=revision, authorization=login, timeout=20) as client:
+            yield client, world, login
+
+
+@contextlib.asynccontextmanager
+async def connected(revision: str = MODERN) -> AsyncIterator[tuple[Client, World]]:
+    async with signed_in(revision) as (client, world, _):
+        yield client, world
+
+
+def insufficient_scope(scope: str) -> Step:
+    """Return a response that demands a scope."""
+    challenge = f'Bearer error="insufficient_scope", scope="{scope}"'
+    return status(403, b"", ("WWW-Authenticate", challenge))
 
 
 async def call(world: World, authorizer: Authorizer, tool: str = "read", revision: str | None = MODERN) -> str:
@@ -214,9 +223,7 @@ async def test_registration_for_some_scopes_is_renewed_for_others(registration: 
 @pytest.mark.attack("A10")
 async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign_in() -> None:
     async with connected() as (client, world):
-        world.mcp.needs["write"] = "write"
-        world.mcp.issuers.append(world.auth)
-        world.auth.tokens = _Forgetful(world.auth.tokens)
+        world.mcp.always("/mcp", insufficient_scope("write"))
         with pytest.raises(InsufficientScope) as caught:
             await client.call_tool("write")
         assert caught.value.scopes == ("write",) and world.asked_scopes() == ["read", "read write"]
@@ -225,21 +232,13 @@ async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign
         assert len(world.opened) == 2
 
 
-class _Forgetful(dict[str, set[str]]):
-    """Tokens that never have the scope `write`."""
-
-    def __getitem__(self, token: str) -> set[str]:
-        return super().__getitem__(token) - {"write"}
-
-
 @pytest.mark.attack("A10")
 async def test_step_ups_with_ever_new_scopes_are_bounded() -> None:
     async with connected() as (client, world):
         numbers = iter(range(100))
 
-        async def refuse(exchange: object) -> None:
-            challenge = f'Bearer error="insufficient_scope", scope="s{next(numbers)}"'
-            await status(403, b"", ("WWW-Authenticate", challenge))(exchange)  # type: ignore[arg-type]
+        async def refuse(exchange: Exchange) -> None:
+            await insufficient_scope(f"s{next(numbers)}")(exchange)
 
         world.mcp.always("/mcp", refuse)
         for _ in range(3):
@@ -255,8 +254,7 @@ async def test_step_ups_with_ever_new_scopes_are_bounded() -> None:
 async def test_step_ups_that_succeed_are_not_counted() -> None:
     async with connected() as (client, world):
         for number in range(MAX_STEP_UPS_IN_A_ROW + 1):
-            challenge = f'Bearer error="insufficient_scope", scope="s{number}"'
-            world.mcp.instead("/mcp", status(403, b"", ("WWW-Authenticate", challenge)))
+            world.mcp.instead("/mcp", insufficient_scope(f"s{number}"))
             await client.call_tool("read")
         assert len(world.opened) == 1 + MAX_STEP_UPS_IN_A_ROW + 1
 
@@ -412,15 +410,13 @@ async def test_failed_refresh_forgets_nothing(failure: object) -> None:
 
 @pytest.mark.parametrize(("left", "is_served"), [(20.0, True), (-1.0, False)])
 async def test_token_is_used_to_its_end_if_the_refresh_before_it_fails(left: float, is_served: bool) -> None:
-    async with protected() as world:
-        login = world.login()
-        async with Client(world.url, revision=MODERN, authorization=login) as client:
-            grant = login.server(world.url).grant
-            assert grant is not None
-            login.server(world.url).grant = replace(grant, expires_at=time.monotonic() + left, lifetime=3600)
-            world.auth.instead("/token", status(500))
-            with contextlib.nullcontext() if is_served else pytest.raises(TokenRefused):
-                await client.call_tool("read")
+    async with signed_in() as (client, world, login):
+        grant = login.server(world.url).grant
+        assert grant is not None
+        login.server(world.url).grant = replace(grant, expires_at=time.monotonic() + left, lifetime=3600)
+        world.auth.instead("/token", status(500))
+        with contextlib.nullcontext() if is_served else pytest.raises(TokenRefused):
+            await client.call_tool("read")
         assert len(world.auth.requests("/token")) == 2
 
 
@@ -517,16 +513,15 @@ async def test_stored_tokens_of_another_client_id_are_not_used() -> None:
 
 @pytest.mark.attack("A8")
 async def test_refresh_token_that_another_process_got_elsewhere_is_not_sent_to_the_old_issuer() -> None:
-    async with protected() as world:
-        login, elsewhere = world.login(), "https://auth.example"
-        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
-            await client.call_tool("read")
-            grant = await login.stored(world.url)
-            assert grant is not None
-            await login.store.put(f"client|{elsewhere}", await login.store.get(f"client|{grant.issuer}") or {})
-            await login._keep(world.url, replace(grant, issuer=elsewhere, refresh_token="marker"))
-            world.auth.tokens.clear()
-            await client.call_tool("read")
+    elsewhere = "https://auth.example"
+    async with signed_in() as (client, world, login):
+        await client.call_tool("read")
+        grant = await login.stored(world.url)
+        assert grant is not None
+        await login.store.put(f"client|{elsewhere}", await login.store.get(f"client|{grant.issuer}") or {})
+        await login._keep(world.url, replace(grant, issuer=elsewhere, refresh_token="marker"))
+        world.auth.tokens.clear()
+        await client.call_tool("read")
         assert not any("marker" in str(seen) for seen in world.auth.seen)
         assert world.auth.paths.count("/authorize") == 2
 
@@ -539,25 +534,21 @@ async def change_registration(login: AuthorizationCode, world: World, **members:
 
 @pytest.mark.attack("A8")
 async def test_refresh_token_is_used_by_the_client_id_that_got_it_only() -> None:
-    async with protected() as world:
-        login = world.login()
-        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
-            await client.call_tool("read")
-            await change_registration(login, world, client_id="another")
-            world.auth.tokens.clear()
-            await client.call_tool("read")
+    async with signed_in() as (client, world, login):
+        await client.call_tool("read")
+        await change_registration(login, world, client_id="another")
+        world.auth.tokens.clear()
+        await client.call_tool("read")
         assert [seen.values["grant_type"] for seen in world.auth.requests("/token")] == ["authorization_code"] * 2
 
 
 async def test_client_with_an_ended_secret_registers_again() -> None:
-    async with protected() as world:
-        login = world.login()
-        async with Client(world.url, revision=MODERN, authorization=login, timeout=20) as client:
-            await client.call_tool("read")
-            await change_registration(login, world, client_secret_expires_at=1)
-            world.auth.tokens.clear()
-            world.auth.refresh_tokens.clear()
-            await client.call_tool("read")
+    async with signed_in() as (client, world, login):
+        await client.call_tool("read")
+        await change_registration(login, world, client_secret_expires_at=1)
+        world.auth.tokens.clear()
+        world.auth.refresh_tokens.clear()
+        await client.call_tool("read")
         assert world.auth.paths.count("/register") == 2
 
 
