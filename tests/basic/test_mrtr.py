@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -29,6 +29,7 @@ from mcp_ref.basic.mrtr import (
     sign_state,
     verify_state,
 )
+from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.features.sampling import ToolChoice
 from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
@@ -56,6 +57,9 @@ def accept(name: str) -> Object:
     return {"action": "accept", "content": {"name": name}}
 
 
+LIST_ROOTS: Object = {"method": "roots/list", "params": {}}
+CAPITAL: JSON = [{"role": "user", "content": {"type": "text", "text": "Capital?"}}]
+SAMPLE: Object = {"method": "sampling/createMessage", "params": {"messages": CAPITAL, "maxTokens": 9}}
 ROOTS: Object = {"roots": [{"uri": "file:///a"}, {"uri": "file:///b"}]}
 SAID: Object = {"role": "assistant", "content": {"type": "text", "text": "Paris"}, "model": "m"}
 
@@ -148,16 +152,8 @@ async def asking(name: str, server: Server | None = None) -> AsyncIterator[Asker
 
 METHODS: dict[str, tuple[Object, Object, Object, str]] = {
     "tools/call": ({"name": "greet"}, form("Who?"), accept("Ada"), "Hello Ada"),
-    "prompts/get": (
-        {"name": "p"},
-        {
-            "method": "sampling/createMessage",
-            "params": {"messages": [{"role": "user", "content": {"type": "text", "text": "Capital?"}}], "maxTokens": 9},
-        },
-        SAID,
-        "Paris",
-    ),
-    "resources/read": ({"uri": "test://r"}, {"method": "roots/list", "params": {}}, ROOTS, "2"),
+    "prompts/get": ({"name": "p"}, SAMPLE, SAID, "Paris"),
+    "resources/read": ({"uri": "test://r"}, LIST_ROOTS, ROOTS, "2"),
 }
 
 
@@ -208,18 +204,13 @@ async def test_request_state_keeps_responses_over_several_rounds() -> None:
         assert await asker.asked() == {"1": form("From?")}
         # a response before its input request is ignored
         assert await asker.asked({"1": accept("Rome"), "2": accept("Bern")}) == {"2": form("From Rome to?")}
-        assert await asker.asked({"2": accept("Oslo")}) == {"3": {"method": "roots/list", "params": {}}}
+        assert await asker.asked({"2": accept("Oslo")}) == {"3": LIST_ROOTS}
         assert await asker.done({"3": ROOTS}) == "Rome to Oslo with 2"
 
 
 async def test_input_requests_that_are_gathered_come_in_one_round() -> None:
     async with asking("all_at_once") as asker:
-        questions = await asker.asked()
-        assert questions == {
-            "1": {"method": "roots/list", "params": {}},
-            "who": form("Who?"),
-            "3": METHODS["prompts/get"][1],
-        }
+        assert await asker.asked() == {"1": LIST_ROOTS, "who": form("Who?"), "3": SAMPLE}
         assert await asker.done({"who": accept("Ada"), "3": SAID, "1": ROOTS}) == "2 Ada Paris"
 
 
@@ -321,10 +312,10 @@ async def test_input_required_works_in_plain_functions_and_task_groups(task_fact
 
     async with raw_client(server) as wire:
         asker = tool(wire, "plain")
-        assert await asker.asked() == {"1": {"method": "roots/list", "params": {}}}
+        assert await asker.asked() == {"1": LIST_ROOTS}
         assert await asker.done({"1": ROOTS}) == "2"
         asker = tool(wire, "grouped")
-        assert await asker.asked() == {"r": {"method": "roots/list", "params": {}}, "w": form("Who?")}
+        assert await asker.asked() == {"r": LIST_ROOTS, "w": form("Who?")}
         assert await asker.done({"r": ROOTS, "w": accept("Ada")}) == "2 accept"
     server.catalog.service.executor.shutdown()
 
@@ -377,7 +368,7 @@ async def test_input_requests_of_one_request_have_different_keys() -> None:
         await context.elicit("Who?", FORM, key="k")
 
     async with asking("twice", server) as asker:
-        assert await asker.asked() == {"k": {"method": "roots/list", "params": {}}}
+        assert await asker.asked() == {"k": LIST_ROOTS}
         assert result_of(await asker.send({"k": ROOTS}))["isError"] is True
 
 
@@ -422,16 +413,35 @@ async def test_handler_with_elicitation_serves_both_eras(kind: str) -> None:
 
 # ------------------------------------------------------------------------------------------------ capabilities
 
-ASKS: dict[str, tuple[Object, Object]] = {
-    "form": ({}, {"elicitation": {}}),
-    "form of a client with url alone": ({"elicitation": {"url": {}}}, {"elicitation": {"form": {}}}),
-    "url": ({"elicitation": {}}, {"elicitation": {"url": {}}}),
-    "sample": ({"elicitation": {}, "roots": {}}, {"sampling": {}}),
-    "tools": ({"sampling": {}}, {"sampling": {"tools": {}}}),
-    "choice": ({"sampling": {"context": {}}}, {"sampling": {"tools": {}}}),
-    "roots": ({"sampling": {}, "elicitation": {}}, {"roots": {}}),
-    "gathered": ({"elicitation": {}}, {"roots": {}}),
-}
+CLOCK = Tool("t", {"type": "object"})
+Ask = Callable[[Context], Coroutine[object, object, object]]
+ASKS: dict[str, tuple[Ask, Object, Object]] = {
+    "form": (lambda context: context.elicit("Who?", FORM), {}, {"elicitation": {}}),
+    "form of a client with url alone": (
+        lambda context: context.elicit("Who?", FORM), {"elicitation": {"url": {}}}, {"elicitation": {"form": {}}},
+    ),
+    "url": (
+        lambda context: context.elicit_url("Visit", "https://a.example", "unguessable"),
+        {"elicitation": {}}, {"elicitation": {"url": {}}},
+    ),
+    "sample": (
+        lambda context: context.sample("Capital?", max_tokens=9), {"elicitation": {}, "roots": {}}, {"sampling": {}},
+    ),
+    "tools": (
+        lambda context: context.sample("Capital?", max_tokens=9, tools=[CLOCK]),
+        {"sampling": {}}, {"sampling": {"tools": {}}},
+    ),
+    "choice": (
+        lambda context: context.sample("Capital?", max_tokens=9, tool_choice=ToolChoice("auto")),
+        {"sampling": {"context": {}}}, {"sampling": {"tools": {}}},
+    ),
+    "roots": (lambda context: context.list_roots(), {"sampling": {}, "elicitation": {}}, {"roots": {}}),
+    "gathered": (
+        lambda context: context.gather_inputs(context.elicit("Who?", FORM), context.list_roots()),
+        {"elicitation": {}}, {"roots": {}},
+    ),
+}  # fmt: skip
+"""Requests to the client, the capabilities that it declares, and those that are missing."""
 
 
 @pytest.mark.parametrize("what", ASKS)
@@ -442,32 +452,17 @@ ASKS: dict[str, tuple[Object, Object]] = {
     "2026-07-28/client/sampling#tools-in-sampling-2",
 )
 async def test_input_requests_stay_within_declared_capabilities(what: str) -> None:
-    declared, missing = ASKS[what]
-
+    ask, declared, missing = ASKS[what]
     server = Server("s")
 
-    @server.tool()
-    async def ask(what: str, context: Context) -> None:
-        match what:
-            case "url":
-                await context.elicit_url("Visit", "https://a.example", "unguessable")
-            case "sample":
-                await context.sample("Capital?", max_tokens=9)
-            case "tools":
-                await context.sample("Capital?", max_tokens=9, tools=[Tool("t", {"type": "object"})])
-            case "choice":
-                await context.sample("Capital?", max_tokens=9, tool_choice=ToolChoice("auto"))
-            case "roots":
-                await context.list_roots()
-            case "gathered":
-                await context.gather_inputs(context.elicit("Who?", FORM), context.list_roots())
-            case _:
-                await context.elicit("Who?", FORM)
+    @server.tool("ask")
+    async def run(context: Context) -> None:
+        await ask(context)
 
     async with raw_client(server) as wire:
-        error = error_of(await tool(wire, "ask", declared, what=what).send(), MISSING_CAPABILITY)
+        error = error_of(await tool(wire, "ask", declared).send(), MISSING_CAPABILITY)
         assert error["data"] == {"requiredCapabilities": missing}
-        assert await tool(wire, "ask", what=what).asked()
+        assert await tool(wire, "ask").asked()
 
 
 @pytest.mark.spec("2026-07-28/client/elicitation#url-mode-elicitation-requests-1")
@@ -548,27 +543,18 @@ async def test_input_response_with_roots_other_than_file_uris_is_refused(uri: st
 
 @pytest.mark.parametrize("mode", ["required", "none"])
 @pytest.mark.spec("2026-07-28/client/sampling#tool-choice-modes-1,2", "2026-07-28/client/sampling#messages-1")
-async def test_input_request_for_sampling_keeps_the_tool_choice(mode: str) -> None:
+async def test_input_request_for_sampling_keeps_the_tool_choice(mode: Literal["required", "none"]) -> None:
     # The choice is the client's to enforce.
     server = Server("s")
 
     @server.tool()
     async def think(context: Context) -> None:
-        await context.sample(
-            "Time?",
-            max_tokens=9,
-            tools=[Tool("clock", {"type": "object"})],
-            tool_choice=ToolChoice(mode),  # type: ignore[arg-type]
-        )
+        await context.sample("Time?", max_tokens=9, tools=[CLOCK], tool_choice=ToolChoice(mode))
 
-    async with raw_client(server) as wire:
-        question = (await tool(wire, "think").asked())["1"]
-        assert question["params"] == {
-            "messages": [{"role": "user", "content": {"type": "text", "text": "Time?"}}],
-            "maxTokens": 9,
-            "tools": [{"name": "clock", "inputSchema": {"type": "object"}}],
-            "toolChoice": {"mode": mode},
-        }
+    async with asking("think", server) as asker:
+        params = (await asker.asked())["1"]["params"]
+        assert params["tools"] == [{"name": "t", "inputSchema": {"type": "object"}}]
+        assert params["toolChoice"] == {"mode": mode}
 
 
 # ------------------------------------------------------------------------------------------------ the state
@@ -710,15 +696,14 @@ def test_state_key_that_is_too_short_or_text_is_refused(key: bytes, error: type[
 NOTHING: Object = {"type": "object", "properties": {}}
 
 
-class Agreeing:
-    """A user who accepts every form."""
+def agreeing(asked: list[str]) -> ElicitationHandler:
+    """Return a user who accepts every form, and whose messages are appended to a list."""
 
-    def __init__(self) -> None:
-        self.asked: list[str] = []
-
-    async def __call__(self, question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
-        self.asked.append(question.message)
+    async def agree(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
+        asked.append(question.message)
         return ElicitResult("accept", {})
+
+    return agree
 
 
 @pytest.mark.parametrize(("key", "deleted"), [(None, 8), ("files", 8), ("{files} files", 8)])
@@ -727,7 +712,7 @@ async def test_input_response_counts_only_for_the_input_request_that_was_sent(ke
 
     A user that agreed to delete two files is asked again for eight, unless the author's constant key says otherwise.
     """
-    server, user, files = Server("s"), Agreeing(), iter([2, 8, 8])
+    server, asked, files = Server("s"), list[str](), iter([2, 8, 8])
 
     @server.tool()
     async def delete(context: Context) -> int:
@@ -737,19 +722,19 @@ async def test_input_response_counts_only_for_the_input_request_that_was_sent(ke
         assert answer.action == "accept"
         return count
 
-    async with Client(server, elicitation=user, revision="2026-07-28") as client:
+    async with Client(server, elicitation=agreeing(asked), revision="2026-07-28") as client:
         assert (await client.call_tool("delete")).text == str(deleted)
-    assert user.asked == (["Delete 2 files?"] if key == "files" else ["Delete 2 files?", "Delete 8 files?"])
+    assert asked == (["Delete 2 files?"] if key == "files" else ["Delete 2 files?", "Delete 8 files?"])
 
 
 async def test_input_response_is_kept_when_another_input_request_comes_first() -> None:
-    server, user, runs = Server("s"), Agreeing(), iter(range(10))
+    server, asked, runs = Server("s"), list[str](), iter(range(10))
 
     @server.tool()
     async def plan(context: Context) -> str:
         names = [["a"], ["b"], ["a", "b"]][min(next(runs), 2)]
         return " ".join([str((await context.elicit(name, NOTHING, key=name)).action) for name in names])
 
-    async with Client(server, elicitation=user, revision="2026-07-28") as client:
+    async with Client(server, elicitation=agreeing(asked), revision="2026-07-28") as client:
         assert (await client.call_tool("plan")).text == "accept accept"
-    assert user.asked == ["a", "b"]
+    assert asked == ["a", "b"]

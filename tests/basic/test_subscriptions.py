@@ -326,7 +326,7 @@ async def test_listen_takes_a_slot_among_the_requests_in_flight(kind: str) -> No
 
 def test_listen_client_that_never_reads_delays_nobody_else() -> None:
     async def test() -> None:
-        server, number = make_server(), 2000
+        server, number = make_server(), 1000
         async with served_over_http(server) as web:
             talk, long = RawSession(web), "x" * 8000
             slow = await talk.post(listen(1, resourceSubscriptions=["test://a"]))

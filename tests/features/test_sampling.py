@@ -276,25 +276,25 @@ async def test_context_sample_tool_use_must_be_followed_by_its_results(reply: li
         await wire.nothing_more()
 
 
-def plain_model(params: CreateMessageRequestParams) -> CreateMessageResult:
-    return CreateMessageResult("assistant", TextContent("noon"), "m")
+def saying(result: Any) -> SamplingHandler:
+    """Return a model whose messages are always this."""
+
+    async def model(params: CreateMessageRequestParams) -> Any:
+        return result
+
+    return model
 
 
-async def word_model(params: CreateMessageRequestParams) -> str:
-    return "noon"
-
-
-async def bare_model(params: CreateMessageRequestParams) -> CreateMessageResult:
-    return CreateMessageResult("assistant", "noon", "m")  # type: ignore[arg-type]
+BARE = CreateMessageResult("assistant", "noon", "m")  # type: ignore[arg-type]
 
 
 @LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize(
     ("model", "fault"),
     [
-        (plain_model, "the sampling handler must be an `async def` function, not a plain `def` function"),
-        (word_model, "the sampling handler must return CreateMessageResult(...), not str"),
-        (bare_model, "the sampling handler returned an invalid result: CreateMessageResult.content must be "),
+        (lambda params: None, "the sampling handler must be an `async def` function, not a plain `def` function"),
+        (saying("noon"), "the sampling handler must return CreateMessageResult(...), not str"),
+        (saying(BARE), "the sampling handler returned an invalid result: CreateMessageResult.content must be "),
     ],
 )
 async def test_sampling_handler_that_is_invalid_is_the_same_error_in_both_eras(
