@@ -22,7 +22,7 @@ from mcp_ref.lib.uri import MAX_URI_LENGTH
 from tests.basic.authorization.protected_server import Tokens, bearer, challenge, protection
 from tests.fuzz.uris import check_uris
 from tests.messages import request, stateless_request
-from tests.raw_http_client import RawSession, ServedApp, served_over_http
+from tests.raw_http_client import RawSession, Reply, ServedApp, served_over_http
 from tests.settings import PATIENCE
 
 ID = "123e4567-e89b-12d3-a456-42661417400a"
@@ -142,8 +142,15 @@ def values() -> Server:
 
 def tokens() -> Tokens:
     """Return a verifier that knows a caller without scopes, and one with all."""
-    made = Tokens("none", all=["admin", "payroll", "team"])
-    return made
+    return Tokens("none", all=["admin", "payroll", "team"])
+
+
+async def listening(web: ServedApp, token: str, *uris: str) -> Reply:
+    """Subscribe to resources in 2026-07-28, and return the stream after its acknowledgment."""
+    wanted: Object = {"notifications": {"resourceSubscriptions": [*uris]}}
+    stream = await bearer(web, token).post(stateless_request("subscriptions/listen", wanted))
+    await stream.object()
+    return stream
 
 
 async def connected(web: ServedApp, era: str, token: str, revision: str = "2025-11-25") -> RawSession:
@@ -170,13 +177,14 @@ async def test_resources_read_needs_the_scopes_in_every_spelling_of_the_uri(era:
                 assert (reply.status, challenge(reply).parameters["error"]) == (403, "insufficient_scope"), uri
                 assert challenge(reply).scopes == (scope,), uri
             assert (await allowed.post(message(era, "resources/read", {"uri": uris[0]}))).status == 200
-        for uri in (
+        others = (
             "docs://open/keys",
             "notes://payrolls",
             "notes://x/payroll",
             "files:///r/plan",
             "docs://administration/a",
-        ):
+        )
+        for uri in others:
             assert (await talk.post(message(era, "resources/read", {"uri": uri}))).status == 200, uri
 
 
@@ -257,8 +265,8 @@ async def test_lists_and_completions_use_the_scopes_that_a_read_needs(era: str) 
     server = Server("s")
     for uri in ("docs://{section}/{page}", "docs://admin/{page}", "docs://admin/x/{sub}", "all://{+path}"):
         scopes = {"admin"} if uri == "docs://admin/{page}" else set[str]()
-        names = [name for name in ("section", "page", "sub", "path") if f"{name}}}" in uri]
-        server.resources.add(uri, _template_function(names), name=uri, scopes=scopes)
+        types = dict.fromkeys([name for name in ("section", "page", "sub", "path") if f"{name}}}" in uri], str)
+        server.resources.add(uri, reader(**types), name=uri, scopes=scopes)
     server.resources.add("docs://admin/{page}{?v}", lambda page, v="": "", name="docs://admin/{page}{?v}")
     server.completion("docs://admin/{page}{?v}", "page")(lambda value: ["keys"])
     for uri in ("docs://admin/keys", "docs://ADMIN/keys#a", "docs://admin%2Fkeys", "docs://open/keys", "all://x"):
@@ -315,15 +323,15 @@ async def test_completion_needs_the_scopes_of_the_uri_that_its_arguments_make(
             assert reply.status == (403 if is_hidden and token == "none" else 200)
 
 
-def _template_function(names: list[str]) -> Callable[..., str]:
-    """Return a function with these parameters."""
+def reader(**types: object) -> Callable[..., str]:
+    """Return a function whose parameters have these types."""
 
-    def function(**variables: str) -> str:
+    def read(**variables: object) -> str:
         return ""
 
-    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY) for name in names]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    return function
+    parameters = [inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, annotation=types[name]) for name in types]
+    read.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return read
 
 
 @pytest.mark.attack("public-copy-of-secret")
@@ -333,12 +341,8 @@ async def test_contents_that_need_a_scope_are_never_public() -> None:
     server.resources.add("a://b", lambda: "", scopes={"admin"}, cache_ttl=60, cache_scope="public")
     server.resources.add("a://secret", lambda: "", scopes={"admin"})
     async with served_over_http(server, authorization=protection(tokens())) as web:
-        for uri, scope in (
-            ("a://b", "private"),
-            ("a://%62?", "private"),
-            ("a://secret#", "private"),
-            ("a://c", "public"),
-        ):
+        for uri in ("a://b", "a://%62?", "a://secret#", "a://c"):
+            scope = "public" if uri == "a://c" else "private"
             reply = (await bearer(web, "all").post(stateless_request("resources/read", {"uri": uri}))).json
             assert "result" not in reply or reply["result"]["cacheScope"] == scope, uri
 
@@ -355,9 +359,7 @@ async def test_subscriber_of_a_parent_gets_no_update_of_a_child_without_its_scop
                     assert (await talk.post(request("resources/subscribe", {"uri": "DOCS://Admin"}))).status == 200
                     stream = await talk.get()
                 else:
-                    wanted: Object = {"notifications": {"resourceSubscriptions": ["DOCS://Admin"]}}
-                    stream = await talk.post(stateless_request("subscriptions/listen", wanted))
-                    await stream.object()
+                    stream = await listening(web, token, "DOCS://Admin")
                 server.resource_updated("docs://admin/%6Beys")
                 server.resource_updated("docs://admin")
                 for uri in [*expected, "DOCS://Admin"]:  # in the spelling of the subscriber
@@ -369,9 +371,7 @@ async def test_subscriber_of_a_parent_gets_no_update_of_a_text_whose_scopes_are_
     server = documents()
     server.resources.add("docs://admin", lambda: "open")
     async with served_over_http(server, authorization=protection(tokens())) as web:
-        wanted: Object = {"notifications": {"resourceSubscriptions": ["docs://admin"]}}
-        stream = await bearer(web, "none").post(stateless_request("subscriptions/listen", wanted))
-        await stream.object()
+        stream = await listening(web, "none", "docs://admin")
         for uri in ("docs://admin/the keys", "docs://admin/" + "k" * MAX_URI_LENGTH, "docs://admin"):
             server.resource_updated(uri)
         assert (await stream.object())["params"]["uri"] == "docs://admin"
@@ -383,9 +383,7 @@ async def test_subscriber_gets_no_update_of_a_resource_that_was_given_a_scope_la
     server.resources.add("a://b", lambda: "")
     server.resources.add("a://c", lambda: "")
     async with served_over_http(server, authorization=protection(tokens())) as web:
-        wanted: Object = {"notifications": {"resourceSubscriptions": ["a://b", "a://c"]}}
-        stream = await bearer(web, "none").post(stateless_request("subscriptions/listen", wanted))
-        await stream.object()
+        stream = await listening(web, "none", "a://b", "a://c")
         server.resources.remove("a://b")
         server.resources.add("a://b", lambda: "", scopes={"admin"})
         server.resource_updated("a://b")
@@ -408,49 +406,23 @@ async def test_protected_template_with_another_text_of_a_value_holds_for_all_tex
     protected: str, uris: list[str]
 ) -> None:
     server = Server("s")
-    server.resource("x://a/{n}/{p}")(_number_and_text)
-    server.resource("x://b/{n}/{p}")(_two_numbers)
-    server.resource("x://c/{p}/{n}/{q}")(_text_and_numbers)
-    server.resource("x://d{?v,w}")(_optional_numbers)
-    server.resource("x://e/{n}{/rest*}")(_number_and_list)
-    names = {part for part in ("p", "q", "w", "rest") if part in protected[4:]}
-    called: dict[tuple[str, ...], Callable[..., str]] = {
-        ("p",): lambda p: "",
-        ("p", "q"): lambda p, q: "",
-        ("w",): lambda w="": "",
-        ("rest",): _list,
-    }
-    server.resources.add(protected, called[*sorted(names)], scopes={"admin"})
+    server.resources.add("x://a/{n}/{p}", reader(n=float, p=str))
+    server.resources.add("x://b/{n}/{p}", reader(n=float, p=int))
+    server.resources.add("x://c/{p}/{n}/{q}", reader(p=str, n=float, q=int))
+    server.resources.add("x://e/{n}{/rest*}", reader(n=float, rest=list[str]))
+
+    @server.resource("x://d{?v,w}")
+    def numbers(v: float = 0.0, w: int = 0) -> str:
+        return ""
+
+    names = {name: type_ for name, type_ in {"p": str, "q": str, "rest": list[str]}.items() if name in protected[4:]}
+    server.resources.add(protected, (lambda w="": "") if "w" in protected else reader(**names), scopes={"admin"})
     async with served_over_http(server, authorization=protection(tokens())) as web:
         talk = bearer(web, "none")
         for uri in uris:
             assert (await talk.post(stateless_request("resources/read", {"uri": uri}))).status == 403, uri
         for uri in ("x://a/2/z", "x://b/11/7", "x://c/z/2/7", "x://d?v=2&w=1", "x://e/2/z"):
             assert (await talk.post(stateless_request("resources/read", {"uri": uri}))).status == 200, uri
-
-
-def _number_and_text(n: float, p: str) -> str:
-    return ""
-
-
-def _two_numbers(n: float, p: int) -> str:
-    return ""
-
-
-def _text_and_numbers(p: str, n: float, q: int) -> str:
-    return ""
-
-
-def _optional_numbers(v: float = 0.0, w: int = 0) -> str:
-    return ""
-
-
-def _number_and_list(n: float, rest: list[str]) -> str:
-    return ""
-
-
-def _list(rest: list[str]) -> str:
-    return ""
 
 
 @pytest.mark.attack("list-of-hidden-resource")
