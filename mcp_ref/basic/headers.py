@@ -176,7 +176,7 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     meta: dict[str, str] = request.params["_meta"]  # type: ignore[assignment]  # the client itself has written it
     headers, name = {"MCP-Protocol-Version": meta[PROTOCOL_VERSION], METHOD_HEADER: request.method}, _name_in(request)
     if name is not None:
-        headers[NAME_HEADER] = encode_value(name)
+        headers[NAME_HEADER] = name if name.isidentifier() and name.isascii() else encode_value(name)  # mostly a name
         if request.method == "tools/call" and (paths := parameters.get(name)):
             headers.update(parameter_values(request.params.get("arguments"), paths))
     return headers

@@ -35,11 +35,13 @@ class TimeLimit:
         self._limits, self.seconds = limits, seconds
         self.has_ended = False
         now = self._loop.time()
-        self.deadline = math.inf if max_seconds is None else now + max_seconds
-        """The latest end that `restart` can set, on the event loop's clock."""
-        end = math.inf if seconds is None else now + seconds
-        self.end = end if end < self.deadline else self.deadline
+        self.end = math.inf if seconds is None else now + seconds
         """The end on the event loop's clock; infinity without a limit."""
+        self.deadline = math.inf
+        """The latest end that `restart` can set, on the event loop's clock."""
+        if max_seconds is not None:
+            self.deadline = now + max_seconds
+            self.end = min(self.end, self.deadline)
         self.stopped_since = 0.0
         """Start of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
 

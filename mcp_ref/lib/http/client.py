@@ -17,6 +17,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
+import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
 from functools import lru_cache
@@ -182,7 +183,7 @@ class HttpClient:
         if self._closed:
             raise HttpError("the client is closed")
         free = self._free
-        earliest = asyncio.get_running_loop().time() - self._limits.keep
+        earliest = time.monotonic() - self._limits.keep
         while free and free[0].free_since <= earliest:  # the first is the one that was unused the longest
             self._abort(free.pop(0))
         for connection in reversed(free):
