@@ -77,8 +77,7 @@ class Codec:
 
         Raise TypeError for a field of the wrong type. Raise NotInRevision if the revision lacks one that must be sent.
         """
-        write = self._writers.get(type(value)) or self._class_writer(type(value))
-        return write(value)
+        return (self._writers.get(type(value)) or self._class_writer(type(value)))(value)
 
     def decode(self, cls: type[T], value: JSON) -> T:
         """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError for a wrong member."""
@@ -101,8 +100,8 @@ class Codec:
 
     def _member_writer(self, cls: type) -> _WriteObject:
         revision = self.revision
-        # attribute, JSON name, writer, value that is not written, default, types that need no check, annotation
-        plan: list[tuple[str, str, _Write | None, object, object, tuple[object, ...], object]] = []
+        # attribute, value that is not written, (JSON name, writer, default, types that need no check, annotation)
+        plan: list[tuple[str, object, tuple[str, _Write | None, object, tuple[object, ...], object]]] = []
         refused: list[tuple[str, str, object]] = []
         for each in members_of(cls):
             if each.availability.covers(revision):
@@ -110,17 +109,21 @@ class Codec:
                 omitted = dataclasses.MISSING if is_always_written else each.default
                 write_member = self._writer(each.hint, f"{cls.__name__}.{each.attribute}")
                 usual = usual_types(each.hint)
-                plan.append((each.attribute, each.name, write_member, omitted, each.default, usual, each.hint))
+                plan.append((each.attribute, omitted, (each.name, write_member, each.default, usual, each.hint)))
             elif each.availability.if_unsupported == "refuse":
                 refused.append((each.attribute, each.name, each.default))
         adjust = getattr(cls, "to_wire", None)
+        has_dict = not hasattr(cls, "__slots__") and all(field.init for field in dataclasses.fields(cls))
 
         def write(value: object) -> Object:
             wire: Object = {}
-            for attribute, name, convert, omitted, default, usual, hint in plan:
-                member = getattr(value, attribute)
+            # `getattr` takes longer, but reads also the fields of a class with slots
+            members = value.__dict__ if has_dict else {name: getattr(value, name) for name, *_ in plan}
+            for attribute, omitted, row in plan:
+                member = members[attribute]
                 if member is omitted:
                     continue
+                name, convert, default, usual, hint = row
                 # `fits` is slow, and the default needs no check
                 if member is not default and type(member) not in usual and not fits(hint, member):
                     raise wrong_type(cls, attribute, member)
@@ -128,8 +131,7 @@ class Codec:
             for attribute, name, default in refused:
                 if getattr(value, attribute) is not default:
                     raise NotInRevision(f"{cls.__name__}.{name} does not exist in revision {revision}")
-            adjusted: Object = adjust(value, wire, revision) if adjust else wire
-            return adjusted
+            return adjust(value, wire, revision) if adjust else wire
 
         return write
 

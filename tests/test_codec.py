@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, is_dataclass
+from dataclasses import dataclass, field, is_dataclass
 from typing import Annotated, Literal
 
 import pytest
@@ -279,6 +279,24 @@ def test_methods_have_types_for_params_and_result() -> None:
 def test_encode_drops_a_member_for_revisions_before_it(value: object, member: str, since: Revision) -> None:
     for revision in LEGACY:
         assert (member in write(value, revision)) is (since <= revision), revision
+
+
+@dataclass(slots=True)
+class _Slotted:
+    name: str
+    note: str | None = None
+
+
+@dataclass
+class _Fixed:
+    name: str
+    kind: str = field(default="fixed", init=False)
+    note: str | None = None
+
+
+@pytest.mark.parametrize("value", [_Slotted("a", "b"), _Fixed("a", "b")])
+def test_encode_reads_fields_that_are_not_in_the_dict_of_the_object(value: object) -> None:
+    assert codec_for(R2025_11_25).encode(value) == {"name": "a", "note": "b"}
 
 
 def test_encode_meta_exists_in_all_revisions() -> None:

@@ -9,8 +9,8 @@ Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Collection
-from itertools import count
+from collections.abc import Callable, Collection, Iterable
+from itertools import count, islice
 from operator import itemgetter
 from typing import TypeVar
 
@@ -58,15 +58,13 @@ class Registry(dict[str, T]):
         entries = list(self._serials.items())  # one copy, because another thread may be adding an item
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=itemgetter(1))
-        sees_all = context.access is None  # usual, and faster without a call for each item
-        page, last = list[T](), 0  # full of items that the caller may see, because a gap would reveal hidden ones
-        for key, serial in entries[start:]:
-            if sees_all or context.shows(key, self._scopes_of):
-                if len(page) == self._page_size:
-                    return page, cursor_of(last)
-                page.append(self[key])
-                last = serial  # of the page so far
-        return page, None
+        shown: Iterable[tuple[str, int]] = entries[start:]
+        if context.access is not None:  # each page is full of items that the caller may see: a gap would reveal others
+            shown = (entry for entry in shown if context.shows(entry[0], self._scopes_of))
+        found = list(islice(shown, self._page_size + 1))  # one too many if another page follows
+        page = found[: self._page_size]
+        next_cursor = cursor_of(page[-1][1]) if len(found) > len(page) else None
+        return [self[key] for key, _ in page], next_cursor
 
     def _scopes_of(self, key: str) -> Collection[str]:  # resource_access.py overrides this
         return self.scopes.get(key, ())
