@@ -13,14 +13,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.messages import notification
 from tests.raw_peers import raw_server, raw_session
 from tests.raw_stateless_server import META, answer, asked_for, discovered, params_of, refusal
-from tests.server.test_hostile import (
-    EVERYTHING,
-    NOTIFICATIONS,
-    has_type,
-    lives,
-    no_failure_inside,
-    wrong_shapes,
-)
+from tests.server.test_hostile import EVERYTHING, NOTIFICATIONS, has_type, lives, no_failure_inside, wrong_shapes
 from tests.settings import MODERN, PATIENCE
 
 FORM: Object = {"type": "object", "properties": {"name": {"type": "string", "title": "Name"}}, "required": ["name"]}

@@ -88,7 +88,17 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-async def test_messages_are_posted_in_order_to_the_endpoint_and_those_of_the_server_are_received() -> None:
+@pytest.mark.parametrize(
+    ("last", "why"),
+    [
+        (None, "the server ended the stream"),
+        (b"x" * 200, "a server-sent event has more than 150 bytes"),
+    ],
+)
+async def test_messages_are_posted_in_order_to_the_endpoint_and_those_of_the_server_are_received(
+    last: bytes | None, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(client_module, "MAX_EVENT", 150)
     http, traced = FakeHttp(), list[tuple[str, bytes]]()
     session = Session(http, lambda direction, frame: traced.append((direction, frame)))
     http.events.put_nowait(
@@ -111,9 +121,9 @@ async def test_messages_are_posted_in_order_to_the_endpoint_and_those_of_the_ser
     await settle()
     assert session.received == [Response(1, {})] * 2
     assert traced == [("->", encode(each)) for each in sent] + [("<-", frame)] * 2
-    http.events.put_nowait(None)
+    http.events.put_nowait(last)
     await settle()
-    assert [str(end) for end in session.ends] == [f"{SHOWN}: the server ended the stream"]
+    assert [str(end) for end in session.ends] == [f"{SHOWN}: {why}"]
     await session.transport.close()
     await session.transport.close()
     assert len(session.ends) == 1
@@ -157,10 +167,19 @@ async def test_post_that_fails_is_the_failure_of_its_request_or_is_in_the_log(
         ("http://a.example:80/sse", "//a.example/b", True),
         ("https://a.example/sse", "https://A.example:443/b", True),
         ("https://a.example:8443/sse", "/b", True),
+        ("http://a.example/v2/sse", "messages?a=b", True),
+        ("http://a.example:81/sse", "HTTP://a.example:81/m", True),
+        ("http://a.example/sse", "?x", True),
+        ("http://a.example/sse", "#", True),
+        ("http://[::1]/sse", "http://[::1]:80/messages", True),
+        ("http://LocalHost:80/sse", "http://localhost/messages", True),
         ("http://a.example/sse", "http://a.example:443/b", False),
         ("http://a.example/sse", "https://a.example/b", False),
         ("http://a.example/sse", "//b.example/b", False),
         ("http://a.example:81/sse", "http://a.example:82/b", False),
+        ("http://a.example:81/sse", "http://a.example:81@b.example/", False),
+        ("http://a.example/sse", "file:///m", False),
+        ("http://a.example/sse", "javascript:x", False),
     ],
 )
 def test_endpoint_must_have_the_origin_of_the_stream(url: str, endpoint: str, is_allowed: bool) -> None:
@@ -180,10 +199,13 @@ def test_endpoint_must_have_the_origin_of_the_stream(url: str, endpoint: str, is
         ({"kind": "text/html"}, None, f"{SHOWN}: the server answered a GET with HTTP 200, not with an event stream"),
         ({}, b"event: endpoint\ndata: //b.example/\n\n",
          f"{SHOWN}: the server's endpoint 'http://b.example/' has another origin than the stream"),
+        ({}, b"event: endpoint\ndata: http://[::1\n\n", f"{SHOWN}: Invalid IPv6 URL"),
+        ({}, b"event: endpoint\ndata: http://a.example:x/\n\n",
+         f"{SHOWN}: Port could not be cast to integer value as 'x'"),
         ({}, None, f"{SHOWN}: the server ended the stream"),
         ({}, HttpError("lost"), f"{SHOWN}: lost"),
         ({}, McpError("no token"), "no token"),
-        ({}, b"", f"{SHOWN} sent no endpoint event within 0.05 s"),
+        ({}, b": nothing\n\n", f"{SHOWN} sent no endpoint event within 0.05 s"),
     ],
 )  # fmt: skip
 async def test_start_without_an_endpoint_event_fails_with_the_reason(
@@ -207,5 +229,6 @@ async def test_close_waits_a_limited_time_for_the_last_message(monkeypatch: pyte
     http.events.put_nowait(ENDPOINT)
     await session.start()
     session.transport.send(Notification("a"))
+    session.transport.send(Notification("b"))  # it waits for the first one
     await session.transport.close()
     assert len(http.posts) == 1 and not session.transport._posts and session.received == []

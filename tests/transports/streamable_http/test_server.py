@@ -267,9 +267,7 @@ async def test_each_message_is_sent_on_one_stream_only(revision: str) -> None:
 
 
 @every_revision
-async def test_request_of_the_server_uses_the_stream_of_its_cause_and_the_response_is_a_post(
-    revision: str,
-) -> None:
+async def test_request_of_the_server_uses_the_stream_of_its_cause_and_the_response_is_a_post(revision: str) -> None:
     async with http_session(HoldingServer().server, revision, {"roots": {}}) as talk:
         asked = await talk.post(call("ask", "mine"))
         question = await asked.object()
