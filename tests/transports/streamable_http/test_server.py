@@ -38,7 +38,7 @@ from tests.raw_http_client import (
 from tests.settings import eventually
 
 BATCHES = "2025-03-26"
-every_revision = pytest.mark.parametrize("revision", STREAMABLE)
+oldest_and_latest = pytest.mark.parametrize("revision", ["2025-03-26", LATEST_LEGACY])
 
 
 def error(id: JSON, code: int, message: str) -> Object:
@@ -71,7 +71,7 @@ def post_over_asgi(talk: RawSession, message: Object, send: Send = ignore) -> as
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-7")
-@every_revision
+@oldest_and_latest
 async def test_response_without_a_message_before_it_is_json(revision: str) -> None:
     async with http_session(HoldingServer().server, revision) as talk:
         reply = await talk.post(call("add", "x", a=1, b=2))
@@ -84,7 +84,7 @@ async def test_response_without_a_message_before_it_is_json(revision: str) -> No
     "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-9,10,12",
     "2025-11-25/basic/transports#sending-messages-to-the-server-13,14,15",
 )
-@every_revision
+@oldest_and_latest
 async def test_response_after_other_messages_is_the_last_event_of_a_stream(revision: str) -> None:
     async with http_session(HoldingServer().server, revision) as talk:
         reply = await talk.post(call("count", to=2))
@@ -95,7 +95,7 @@ async def test_response_after_other_messages_is_the_last_event_of_a_stream(revis
 
 
 @pytest.mark.spec("2025-11-25/basic/transports#sending-messages-to-the-server-9")
-@every_revision
+@oldest_and_latest
 async def test_each_event_has_an_id_and_a_stream_of_2025_11_25_begins_with_an_empty_event(revision: str) -> None:
     async with http_session(HoldingServer().server, revision, limits=EndpointLimits(retry=2500)) as talk:
         events = await (await talk.post(call("count", to=1))).events()
@@ -104,16 +104,16 @@ async def test_each_event_has_an_id_and_a_stream_of_2025_11_25_begins_with_an_em
         assert events == ([{"retry": "2500", "data": ""}, *own] if revision == LATEST_LEGACY else own)
 
 
-@every_revision
-async def test_client_that_accepts_only_event_streams_gets_the_response_as_an_event(revision: str) -> None:
-    held = HoldingServer()
-    async with served_over_http(held.server) as web:
+@pytest.mark.parametrize("json_responses", [False, True])
+async def test_client_that_accepts_only_event_streams_gets_every_response_as_an_event(json_responses: bool) -> None:
+    async with served_over_http(HoldingServer().server, json_responses=json_responses) as web:
         talk = RawSession(web, accept=SSE_TYPE)
-        await talk.handshake(revision)
+        assert (await talk.post(initialize())).kind == SSE_TYPE
+        await talk.handshake()
         assert await (await talk.post(call("add", a=1, b=2))).messages() == [call_result("3")]
 
 
-@every_revision
+@oldest_and_latest
 @pytest.mark.parametrize("whose", ["the client takes nothing else", "the server says so"])
 async def test_json_responses_send_earlier_messages_to_the_listening_stream(revision: str, whose: str) -> None:
     held = HoldingServer()
@@ -128,15 +128,8 @@ async def test_json_responses_send_earlier_messages_to_the_listening_stream(revi
         assert await listening.message() == log_message(0)
 
 
-async def test_json_responses_option_still_sends_events_to_a_client_that_accepts_nothing_else() -> None:
-    async with served_over_http(HoldingServer().server, json_responses=True) as web:
-        talk = RawSession(web, accept=SSE_TYPE)
-        await talk.handshake()
-        assert await (await talk.post(call("count", to=1))).messages() == [call_result("counted")]
-
-
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-5")
-@every_revision
+@oldest_and_latest
 async def test_post_without_a_request_is_202_without_a_body(revision: str) -> None:
     nobody_waits: list[Object] = [{"jsonrpc": "2.0", "id": 9, "result": {}}, error(9, 1, "no"), error("never", 1, "no")]
     async with http_session(HoldingServer().server, revision) as talk:
@@ -149,7 +142,7 @@ async def test_post_without_a_request_is_202_without_a_body(revision: str) -> No
     "2025-03-26..2025-11-25/basic/transports#sending-messages-to-the-server-6",
     "2025-06-18..2025-11-25/basic/transports#sending-messages-to-the-server-4",
 )
-@every_revision
+@oldest_and_latest
 @pytest.mark.parametrize(
     ("body", "code", "id"),
     [
@@ -177,14 +170,14 @@ async def test_post_of_an_invalid_message_is_400_with_the_error(
         assert (await talk.post(request("ping"))).status == 200
 
 
-@every_revision
+@oldest_and_latest
 async def test_error_response_has_status_200(revision: str) -> None:
     async with http_session(HoldingServer().server, revision) as talk:
         reply = await talk.post(request("no/such", id="x"))
         assert (reply.status, reply.json) == (200, error("x", -32601, "Method not found: no/such"))
 
 
-@every_revision
+@oldest_and_latest
 async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> None:
     held = HoldingServer()
     async with http_session(held.server, revision) as talk:
@@ -196,18 +189,6 @@ async def test_request_id_in_flight_is_400_and_does_no_harm(revision: str) -> No
         held.go.set()
         assert (await talk.web.take(first)).json == call_result("first")
         assert (await talk.post(call("add", 1, a=1, b=2))).json == call_result("3")  # it is free again
-
-
-async def test_clients_may_use_the_same_request_ids_at_the_same_time() -> None:
-    held = HoldingServer()
-    async with http_session(held.server) as one:
-        two = RawSession(one.web)
-        await two.handshake()
-        first, second = await one.send(call("hold", name="one")), await two.send(call("hold", name="two"))
-        assert {await held.has_begun(), await held.has_begun()} == {"one", "two"}
-        held.go.set()
-        assert (await one.web.take(second)).json == call_result("two")
-        assert (await one.web.take(first)).json == call_result("one")
 
 
 async def test_streams_beyond_the_limit_of_a_session_are_429() -> None:
@@ -249,7 +230,7 @@ async def test_keep_alive_comments_are_sent_on_every_open_stream() -> None:
     "2025-03-26..2025-11-25/basic/transports#multiple-connections-1,2",
     "2025-03-26..2025-11-25/basic/transports#listening-for-messages-from-the-server-2,3,4",
 )
-@every_revision
+@oldest_and_latest
 async def test_each_message_is_sent_on_one_stream_only(revision: str) -> None:
     held = HoldingServer()
     async with http_session(held.server, revision) as talk:
@@ -266,7 +247,7 @@ async def test_each_message_is_sent_on_one_stream_only(revision: str) -> None:
         assert messages(await listening.events()) == []  # nothing more had come
 
 
-@every_revision
+@oldest_and_latest
 async def test_request_of_the_server_uses_the_stream_of_its_cause_and_the_response_is_a_post(revision: str) -> None:
     async with http_session(HoldingServer().server, revision, {"roots": {}}) as talk:
         asked = await talk.post(call("ask", "mine"))
@@ -288,7 +269,7 @@ async def test_malformed_response_to_a_request_of_the_server_is_400_and_fails_th
         assert answer["id"] == 1 and isinstance(answer["result"], dict) and answer["result"]["isError"] is True
 
 
-@every_revision
+@oldest_and_latest
 async def test_listening_stream_messages_wait_for_the_first_get(revision: str) -> None:
     held = HoldingServer()
     async with http_session(held.server, revision) as talk:
@@ -300,25 +281,20 @@ async def test_listening_stream_messages_wait_for_the_first_get(revision: str) -
         assert await listening.message() == TOOLS_CHANGED
 
 
-async def test_listening_stream_drops_the_oldest_messages_beyond_its_limit() -> None:
-    store = MemoryEventStore(max_events=3)
-    async with served_over_http(HoldingServer().server, json_responses=True, store=store) as web:
-        talk = RawSession(web)
-        await talk.handshake()
-        await talk.post(call("count", to=10))
-        listening = await talk.get()
-        assert [await listening.message() for _ in range(3)] == [log_message(7), log_message(8), log_message(9)]
-    size = len(json.dumps(log_message(5), separators=(",", ":"))) + EVENT_COST
-    store = MemoryEventStore(max_session_bytes=2 * size + 1)
-    async with served_over_http(HoldingServer().server, json_responses=True, store=store) as web:
-        talk = RawSession(web)
-        await talk.handshake()
+SIZE = len(json.dumps(log_message(5), separators=(",", ":"))) + EVENT_COST
+
+
+@pytest.mark.parametrize(
+    "store", [MemoryEventStore(max_events=2), MemoryEventStore(max_session_bytes=2 * SIZE + 1)], ids=["events", "bytes"]
+)
+async def test_listening_stream_drops_the_oldest_messages_beyond_its_limit(store: MemoryEventStore) -> None:
+    async with http_session(HoldingServer().server, json_responses=True, store=store) as talk:
         await talk.post(call("count", to=10))
         listening = await talk.get()
         assert [await listening.message() for _ in range(2)] == [log_message(8), log_message(9)]
 
 
-@every_revision
+@oldest_and_latest
 async def test_get_again_replaces_the_former_listening_response(revision: str) -> None:
     held = HoldingServer()
     async with http_session(held.server, revision) as talk:
@@ -332,7 +308,7 @@ async def test_get_again_replaces_the_former_listening_response(revision: str) -
 # ------------------------------------------------------------------------------------------------ endings
 
 
-@every_revision
+@oldest_and_latest
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
 async def test_cancelled_request_ends_its_stream_without_a_response(revision: str, say: bool) -> None:
     held = HoldingServer()
@@ -351,7 +327,7 @@ async def test_cancelled_request_ends_its_stream_without_a_response(revision: st
     "2025-03-26..2025-06-18/basic/transports#sending-messages-to-the-server-13",
     "2025-11-25/basic/transports#sending-messages-to-the-server-16",
 )
-@every_revision
+@oldest_and_latest
 @pytest.mark.parametrize("say", [False, True], ids=["before anything came", "in a stream"])
 async def test_disconnection_does_not_cancel_a_request_of_the_legacy_era(revision: str, say: bool) -> None:
     held = HoldingServer()
@@ -384,7 +360,7 @@ async def test_post_that_is_cancelled_while_reading_is_paused_leaves_no_stream()
 
 
 @pytest.mark.parametrize("say", [False, True], ids=["without a message", "with a message"])
-@every_revision
+@oldest_and_latest
 async def test_cancelled_post_leaves_no_stream_after_its_request_has_ended(revision: str, say: bool) -> None:
     # An ASGI server or a middleware can cancel the POST. In the legacy era, the request continues.
     held = HoldingServer()
@@ -436,30 +412,21 @@ async def test_batch_gets_one_array_of_responses() -> None:
 
 async def test_batch_without_a_valid_message_is_400_with_its_errors() -> None:
     async with http_session(HoldingServer().server, BATCHES) as talk:
-        spoiled: list[JSON] = [{"jsonrpc": "2.0", "id": 4, "method": 5}, "x"]
-        reply = await talk.post(spoiled)
-        assert reply.status == 400
-        assert len(reply.json) == 2
-        ids = [member.get("id") for member in reply.json if isinstance(member, dict)]
-        assert ids == [4, None]
+        reply = await talk.post([{"jsonrpc": "2.0", "id": 4, "method": 5}, "x"])
+        assert (reply.status, [member.get("id") for member in reply.json]) == (400, [4, None])
         empty = await talk.post([])
-        assert empty.status == 400
-        assert empty.json["error"]["code"] == -32600
+        assert (empty.status, empty.json["error"]["code"]) == (400, -32600)
 
 
 async def test_batch_with_a_request_id_that_is_in_use_is_400() -> None:
-    held = HoldingServer()
+    held, same = HoldingServer(), "two requests of the batch have the same id; use a different id for each"
     async with http_session(held.server, BATCHES) as talk:
         reply = await talk.post([request("ping", id=1), request("ping", id=2), request("ping", id=1)])
-        assert (reply.status, reply.why) == (
-            400,
-            "two requests of the batch have the same id; use a different id for each",
-        )
+        assert (reply.status, reply.why) == (400, same)
         first = await talk.send([call("hold", 1, name="x")])
         await held.has_begun()
         reply = await talk.post([request("ping", id=2), request("ping", id=1)])
-        assert reply.status == 400
-        assert reply.why == "a request with id 1 is still in flight; use another id"
+        assert (reply.status, reply.why) == (400, "a request with id 1 is still in flight; use another id")
         assert (await talk.post([request("ping", id=2)])).json == [{"jsonrpc": "2.0", "id": 2, "result": {}}]
         held.go.set()
         assert (await talk.web.take(first)).json == [call_result("x")]
@@ -518,16 +485,13 @@ async def test_batch_with_requests_and_responses_refuses_the_requests_and_uses_t
 
 @pytest.mark.parametrize("revision", [revision for revision in STREAMABLE if revision != BATCHES])
 async def test_batch_in_a_revision_without_batches_is_400(revision: str) -> None:
-    held = HoldingServer()
+    held, silent = HoldingServer(), notification("notifications/cancelled", {"requestId": 99})
+    why = f"revision {revision} has no batches (only 2025-03-26 has them): send each message in a separate POST"
+    batches: list[list[JSON]] = [[call("hold", name="x")], [silent], [silent, request("ping")]]
     async with http_session(held.server, revision) as talk:
-        silent = notification("notifications/cancelled", {"requestId": 99})
-        batches: list[list[JSON]] = [[call("hold", name="x")], [silent], [silent, request("ping")]]
         for batch in batches:
             reply = await talk.post(batch)
-            assert (reply.status, reply.why) == (
-                400,
-                f"revision {revision} has no batches (only 2025-03-26 has them): send each message in a separate POST",
-            )
+            assert (reply.status, reply.why) == (400, why)
         assert held.begun.empty()
 
 
@@ -598,20 +562,21 @@ class Broken(MemoryEventStore):
 
     fails = False
 
-    def append(self, session: str, stream: str, data: bytes) -> str:
+    def check(self) -> None:
         if self.fails:
             raise OSError("the disk is full")
+
+    def append(self, session: str, stream: str, data: bytes) -> str:
+        self.check()
         return super().append(session, stream, data)
 
     def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
-        if self.fails:
-            raise OSError("the disk is full")
+        self.check()
         super().add_session(session, initialize, principal, caller)
 
     def delete_session(self, session: str) -> None:
         super().delete_session(session)
-        if self.fails:
-            raise OSError("the disk is full")
+        self.check()
 
 
 async def test_store_that_fails_loses_no_message_but_the_stream_cannot_be_resumed(
