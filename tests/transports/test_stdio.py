@@ -37,10 +37,11 @@ server = Server("under-test", "1.0")
 
 @server.tool()
 def noisy() -> str:
-    print("print")
-    sys.stdout.flush()
+    print("print", flush=True)
     os.write(1, b"fd 1\\n")
     os.system("echo a child")
+    sys.__stdout__.write("no newline")
+    sys.stdout.buffer.write(b"\\xff\\xfe")
     return "stdin: " + repr(sys.stdin.read()) + repr(subprocess.run(["cat"], capture_output=True).stdout)
 
 @server.tool()
@@ -63,11 +64,6 @@ def leave(code: int) -> str:
     os._exit(code)
 
 @server.tool()
-def garbage() -> str:
-    os.write(REAL, b"this is no JSON\\n")
-    return "ok"
-
-@server.tool()
 def environment() -> dict[str, str]:
     return dict(os.environ)
 
@@ -75,7 +71,6 @@ def environment() -> dict[str, str]:
 def chatter(size: int) -> int:
     return sys.stderr.write("e" * size)
 
-REAL = os.dup(1)
 if __name__ == "__main__":
     server.run()
 """
@@ -85,18 +80,28 @@ def server_command(prefix: str = "") -> list[str]:
     return python(prefix + SERVER)
 
 
-def talk(lines: list[Object], **options: object) -> list[Object]:
-    """Feed lines to a server's stdin, close it, and give what came out of its stdout."""
-    feed = "".join(json.dumps(line) + "\n" for line in lines)
-    done = subprocess.run(
-        server_command(),
-        input=feed.encode(),
-        capture_output=True,
-        timeout=20,
-        check=True,
-        **options,  # type: ignore[call-overload]
-    )
+def lines_of(messages: list[Object]) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+def talk(messages: list[Object], env: dict[str, str] | None = None) -> list[Object]:
+    """Feed messages to a server's stdin, close it, and give what came out of its stdout."""
+    command, feed = server_command(), lines_of(messages)
+    done = subprocess.run(command, input=feed, capture_output=True, timeout=20, check=True, env=env)
     return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def talk_over_a_socket(command: list[str], messages: list[Object]) -> list[Object]:
+    """Do the same with one socket as the server's stdin and stdout."""
+    ours, theirs = socket.socketpair()
+    with ours, subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
+        theirs.close()
+        ours.settimeout(PATIENCE)
+        ours.sendall(lines_of(messages))
+        ours.shutdown(socket.SHUT_WR)
+        output = b"".join(iter(partial(ours.recv, 65536), b""))
+        assert process.wait(PATIENCE) == 0
+    return [json.loads(line) for line in output.splitlines()]
 
 
 HANDSHAKE: list[Object] = [initialize(), notification("notifications/initialized")]
@@ -166,24 +171,14 @@ def test_stdio_server_exits_normally_although_a_tool_has_closed_its_standard_out
 
 def test_stdio_server_without_a_standard_error_sends_no_printed_text() -> None:
     """Do not let a `print` write into another file that has the descriptor 2, such as a copy of stdin."""
-    program = SERVER.replace("REAL = os.dup(1)", "")
-    lines = b"".join(json.dumps(line).encode() + b"\n" for line in [*HANDSHAKE, NOISY_CALL])
-    ours, theirs = socket.socketpair()
-    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *python(program)]
-    with ours, subprocess.Popen(command, stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
-        theirs.close()
-        ours.settimeout(PATIENCE)
-        ours.sendall(lines)
-        ours.shutdown(socket.SHUT_WR)
-        output = b"".join(iter(partial(ours.recv, 65536), b""))
-        assert process.wait(PATIENCE) == 0
-    answers = [json.loads(line) for line in output.splitlines()]
+    command = ["sh", "-c", 'exec "$@" 2>&-', "sh", *server_command()]
+    answers = talk_over_a_socket(command, [*HANDSHAKE, NOISY_CALL])
     assert [answer["id"] for answer in answers] == ["init", 1] and not result_of(answers[1]).get("isError")
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-"])
 def test_stdio_server_without_a_standard_input_or_output_says_what_is_missing(closed: str) -> None:
-    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *python(SERVER.replace("REAL = os.dup(1)", ""))]
+    command = ["sh", "-c", f'exec "$@" {closed}', "sh", *server_command()]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1] == b"RuntimeError: standard input and standard output must be open"
@@ -194,28 +189,14 @@ def test_requests_right_before_the_end_of_the_input_are_answered() -> None:
     assert sorted(answer["id"] for answer in answers[1:]) == list(range(300))  # type: ignore[type-var]
 
 
-@pytest.mark.parametrize("kind", ["file", "socket", "pipe"])
-def test_stdio_server_input_may_be_a_file_a_socket_or_a_pipe(kind: str, tmp_path: Path) -> None:
-    lines = b"".join(json.dumps(line).encode() + b"\n" for line in [*HANDSHAKE, request("ping", id=9)])
-    if kind == "file":
-        (tmp_path / "in").write_bytes(lines)
-        with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
-            subprocess.run(server_command(), stdin=source, stdout=sink, timeout=20, check=True)
-        output = (tmp_path / "out").read_bytes()
-    elif kind == "socket":
-        ours, theirs = socket.socketpair()
-        with ours, subprocess.Popen(server_command(), stdin=theirs.fileno(), stdout=theirs.fileno()) as process:
-            theirs.close()
-            ours.settimeout(20)
-            ours.sendall(lines)
-            ours.shutdown(socket.SHUT_WR)
-            output = b""
-            while piece := ours.recv(65536):
-                output += piece
-            assert process.wait(20) == 0
-    else:
-        output = subprocess.run(server_command(), input=lines, capture_output=True, timeout=20, check=True).stdout
-    assert [json.loads(line)["id"] for line in output.splitlines()] == ["init", 9]
+def test_stdio_server_input_and_output_may_be_files_or_a_socket(tmp_path: Path) -> None:
+    messages = [*HANDSHAKE, request("ping", id=9)]
+    (tmp_path / "in").write_bytes(lines_of(messages))
+    with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
+        subprocess.run(server_command(), stdin=source, stdout=sink, timeout=20, check=True)
+    over_files = [json.loads(line) for line in (tmp_path / "out").read_bytes().splitlines()]
+    for answers in (over_files, talk_over_a_socket(server_command(), messages)):
+        assert [answer["id"] for answer in answers] == ["init", 9]
 
 
 def test_stdio_server_without_input_exits_at_once() -> None:
@@ -225,10 +206,11 @@ def test_stdio_server_without_input_exits_at_once() -> None:
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="a device of Linux that is always full")
-def test_stdio_server_whose_output_cannot_be_written_exits_without_a_traceback(tmp_path: Path) -> None:
-    (tmp_path / "in").write_bytes(b"".join(json.dumps(line).encode() + b"\n" for line in HANDSHAKE))
-    with open(tmp_path / "in", "rb") as source, open("/dev/full", "wb") as sink:
-        done = subprocess.run(server_command(), stdin=source, stdout=sink, stderr=subprocess.PIPE, timeout=20)
+def test_stdio_server_whose_output_cannot_be_written_exits_without_a_traceback() -> None:
+    with open("/dev/full", "wb") as sink:
+        done = subprocess.run(
+            server_command(), input=lines_of(HANDSHAKE), stdout=sink, stderr=subprocess.PIPE, timeout=20
+        )
     assert (done.returncode, done.stderr) == (0, b"")
 
 
@@ -246,11 +228,10 @@ def test_server_with_all_slots_used_exits_within_two_seconds_of_the_end_of_its_i
 def test_stdio_server_exits_soon_after_the_end_of_its_input_or_a_signal_even_during_a_tool_call(
     tool: str, number: signal.Signals | None
 ) -> None:
-    process = subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    with process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(server_command(), stdin=pipe, stdout=pipe, stderr=pipe) as process:
         assert process.stdin is not None and process.stdout is not None and process.stderr is not None
-        for line in [*HANDSHAKE, request("tools/call", {"name": tool}, 2), request("ping", id=3)]:
-            process.stdin.write(json.dumps(line).encode() + b"\n")
+        process.stdin.write(lines_of([*HANDSHAKE, request("tools/call", {"name": tool}, 2), request("ping", id=3)]))
         process.stdin.flush()
         assert [json.loads(process.stdout.readline())["id"] for _ in range(2)] == ["init", 3]
         begun = time.monotonic()
@@ -364,12 +345,6 @@ async def test_stdio_server_that_dies_fails_all_calls_in_flight_within_a_second(
             await client.ping()
 
 
-async def test_garbage_on_the_servers_stdout_is_skipped_and_not_answered() -> None:
-    async with Client(server_command()) as client:
-        assert (await client.call_tool("garbage")).text == "ok"
-        await client.ping()
-
-
 def _alive(pid: int) -> bool:
     try:
         os.kill(pid, 0)
@@ -410,18 +385,14 @@ time.sleep(600)
     assert not _alive(grandchild)
 
 
-async def test_stdio_client_leaves_nothing_behind_after_a_hundred_cancelled_connects() -> None:
-    async def attempt() -> None:
-        async with Client(StdioClientTransport(["sleep", "600"], grace=0.2)):
-            pass
-
-    for _ in range(4):
-        tasks = [asyncio.create_task(attempt()) for _ in range(25)]
-        await asyncio.sleep(0.05)
-        for task in tasks:
-            task.cancel()
-        results = await asyncio.gather(*tasks, return_exceptions=True)
-        assert all(isinstance(result, asyncio.CancelledError) for result in results)
+async def test_stdio_client_leaves_nothing_behind_after_cancelled_connects() -> None:
+    clients = [Client(StdioClientTransport(["sleep", "600"], grace=0.2)) for _ in range(25)]
+    tasks = [asyncio.create_task(client.connect()) for client in clients]
+    await asyncio.sleep(0.05)
+    for task in tasks:
+        task.cancel()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(result, asyncio.CancelledError) for result in results)
 
 
 async def test_connect_and_close_may_happen_in_different_tasks_and_close_many_times_at_once() -> None:
@@ -460,10 +431,9 @@ async def test_stdio_server_inherits_only_the_listed_variables_and_those_of_the_
         assert set(seen) - {"GIVEN", "LC_CTYPE", "_", "PWD", "SHLVL"} <= set(INHERITED_VARIABLES)
 
 
-@pytest.mark.parametrize("size", [100_000, 16 * 1024 * 1024])
-async def test_large_messages_pass_both_ways(size: int) -> None:
+async def test_large_messages_pass_both_ways() -> None:
     async with Client(server_command()) as client:
-        text = "\u00e9" * (size // 2)
+        text = "\u00e9" * 500_000
         assert (await client.call_tool("echo", {"text": text})).text == text
 
 
@@ -496,16 +466,13 @@ def test_stdio_client_that_never_reads_stalls_only_itself() -> None:
     """Flood a server with requests and read nothing: its memory stays bounded, and once read, every answer is there."""
     with subprocess.Popen(server_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0) as process:
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(b"".join(json.dumps(line).encode() + b"\n" for line in HANDSHAKE))
+        process.stdin.write(lines_of(HANDSHAKE))
         process.stdout.readline()
         os.set_blocking(process.stdin.fileno(), False)
         sent, frame, arguments = 0, b"", Object(text="x" * 10_000)
         idle_since = time.monotonic()
         while time.monotonic() - idle_since < 0.5 and sent < 4000:
-            if not frame:
-                frame = (
-                    json.dumps(request("tools/call", {"name": "echo", "arguments": arguments}, sent)).encode() + b"\n"
-                )
+            frame = frame or lines_of([request("tools/call", {"name": "echo", "arguments": arguments}, sent)])
             try:
                 frame = frame[os.write(process.stdin.fileno(), frame) :]
             except BlockingIOError:
@@ -513,12 +480,10 @@ def test_stdio_client_that_never_reads_stalls_only_itself() -> None:
                 continue
             idle_since = time.monotonic()
             sent += not frame
-        print(sent)
         assert sent < 4000, "the server kept on reading although nobody took its answers"
         if sys.platform == "linux":
             status = Path(f"/proc/{process.pid}/status").read_text()
             resident = int(status.split("VmRSS:")[1].split()[0])
-
             assert resident < 80_000, f"{resident} kB"
         os.set_blocking(process.stdin.fileno(), True)
         output, _ = process.communicate(frame, timeout=20)
@@ -639,9 +604,8 @@ async def test_client_that_reads_slowly_after_the_end_of_input_gets_every_respon
     to_server, from_client = os.pipe()
     to_client, from_server = os.pipe()
     serving = asyncio.create_task(server.serve(StdioServerTransport(to_server, from_server)))
-    frames = [initialize(), notification("notifications/initialized")]
-    frames += [request("tools/call", {"name": "large"}, number) for number in range(calls)]
-    os.write(from_client, b"".join(json.dumps(frame).encode() + b"\n" for frame in frames))
+    requests = [request("tools/call", {"name": "large"}, number) for number in range(calls)]
+    os.write(from_client, lines_of([*HANDSHAKE, *requests]))
     os.close(from_client)
 
     def read_slowly() -> int:
