@@ -42,29 +42,27 @@ SHOWN = 40
 REASONS = {
     "DONE": "The future or task is done, so its result does not block.",
     "CONTEXT_OF_REQUEST": "See `HttpClient.request`, of which this is the context manager.",
-    "STORE_WRITES":
-        "The store ends it: those of the package write memory or a small file, and others are the program's.",
-    "STORE_READS": "The store ends it: those of the package read memory or a small file, and others are the program's.",
-    "HAS_LIMIT": "It has a time limit.",
-    "SECONDS": "It has the time limit `seconds`.",
-    "DRIVE_TIMEOUT": "It has the time limit `DriveOptions.timeout`.",
-    "HTTP_HANDLER": "The handler ends it, or the HTTP server cancels its task.",
+    "STORE_WRITES": "The store: those of the package write memory or a small file, and others are the program's.",
+    "STORE_READS": "The store: those of the package read memory or a small file, and others are the program's.",
+    "HAS_LIMIT": "A time limit.",
+    "SECONDS": "The time limit `seconds`.",
+    "DRIVE_TIMEOUT": "The time limit `DriveOptions.timeout`.",
+    "HTTP_HANDLER": "The handler, or the HTTP server cancels its task.",
     "TASK_RESPONSE":
-        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection ends it.",
-    "PROGRAMS_HANDLER": "The program's handler ends it, or the end of the connection cancels its task.",
-    "AUTHORS_HANDLER": "The author's handler ends it, or the cancellation of the request.",
-    "PIECES": "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection end it.",
-    "HANDSHAKE": "The response to `initialize` or the end of the session ends it.",
+        "The response, the time limit in `RunningTask.result` or of the request, or the end of the connection.",
+    "PROGRAMS_HANDLER": "The program's handler, or the end of the connection cancels its task.",
+    "AUTHORS_HANDLER": "The author's handler, or the cancellation of the request.",
+    "PIECES": "The pieces of the response, their time limit in `HttpResponse`, or the end of the connection.",
+    "HANDSHAKE": "The response to `initialize` or the end of the session.",
 }  # fmt: skip
 """Reasons that several waits have, by the name that `TABLE` uses."""
 
 TABLE = """\
 basic/authorization/client.py
     AuthorizedRequests.request: sending => CONTEXT_OF_REQUEST
-    Bearer.current: self._token() => The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.
-    ServerGrant._run: work() => The authorizer ends it; a flow without waiters is cancelled.
-    ServerGrant._wait: asyncio.shield(flow.task) =>
-        The flow ends it; the request that waits can be cancelled without the flow.
+    Bearer.current: self._token() => The program's function, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.
+    ServerGrant._run: work() => The authorizer; a flow without waiters is cancelled.
+    ServerGrant._wait: asyncio.shield(flow.task) => The flow; the request that waits can be cancelled without the flow.
 basic/authorization/client_registration.py
     Clients._registered: self.store.get(f'client|{issuer}') => STORE_READS
     Clients.begin: self.store.put(f'client|{metadata.issuer => STORE_WRITES
@@ -74,18 +72,17 @@ basic/authorization/client_registration.py
         See `loopback.receive`; the sign-in has the time limit `timeout`.
 basic/authorization/server.py
     Protection._access: self._verify(token) =>
-        The author's verifier ends it; the requests of those of the package have the time limit `FETCH_SECONDS`.
+        The author's verifier; the requests of those of the package have the time limit `FETCH_SECONDS`.
 basic/authorization/sign_in.py
     AuthorizationCode._ask_user: (self.open_browser or print_url)(url) =>
-        The program's function ends it, or the time limit `timeout` of the sign-in.
-    AuthorizationCode._ask_user: receiver.query =>
-        The browser's request ends it, or the time limit `timeout` of the sign-in.
+        The program's function, or the time limit `timeout` of the sign-in.
+    AuthorizationCode._ask_user: receiver.query => The browser's request, or the time limit `timeout` of the sign-in.
     AuthorizationCode._keep: self.store.put(grant_key(url), grant.to_ => STORE_WRITES
     AuthorizationCode._sign_in: contextlib.AsyncExitStack() =>
         Entering it does not wait; leaving it closes the receiver, see `loopback.receive`.
     AuthorizationCode._refresh: asyncio.shield(refresh) =>
-        The response of the authorization server ends it, or the time limit `POST_SECONDS`.
-    AuthorizationCode.obtain: self._sign_ins => The sign-in before it ends it, which has the time limit `timeout`.
+        The response of the authorization server, or the time limit `POST_SECONDS`.
+    AuthorizationCode.obtain: self._sign_ins => The sign-in before it, which has the time limit `timeout`.
     AuthorizationCode.stored: self.store.get(grant_key(url)) => STORE_READS
 basic/authorization/store.py
     FileStore._file_lock: asyncio.sleep(_POLL_SECONDS) => The loop has the time limit `LOCK_SECONDS`.
@@ -103,14 +100,14 @@ basic/authorization/verifiers.py
         The task ends with `_fetch`, each of whose requests has the time limit `FETCH_SECONDS`.
 basic/channel.py
     RequestContext.run_in_worker: self.channel.loop.run_in_executor(execut =>
-        The author's function ends it; a cancellation ends the wait, but not the thread.
+        The author's function; a cancellation ends the wait, but not the thread.
 bridge/back_client.py
     BackClient._call_outside: asyncio.shield(session.initialized) =>
         The server's request waits for the handshake of the client, and ends with the session.
     BackClient.send: asyncio.wait(self._early_requests) =>
         Each of them ends with the call, or at the time limit of a held call.
     BackClient._serve: asyncio.wait([asking], timeout=KEEP_ALIV =>
-        It has a time limit. The loop ends with the client's response, or with its session or held call.
+        A time limit. The loop ends with the client's response, or with its session or held call.
 bridge/backs.py
     BackServer.close: asyncio.gather(*connecting, *self._closi =>
         Each is cancelled, or is a `Client.close`, which has time limits.
@@ -137,7 +134,7 @@ bridge/held.py
     HeldCall._proceed: self._changed.wait() =>
         The end of the server's call, or its next input request; the client can cancel its request.
     HeldCall._response_to: request.response =>
-        `HeldCall.expire` ends it, after 15 minutes at the latest, and the end of the server's call ends it too.
+        `HeldCall.expire`, after 15 minutes at the latest, and the end of the server's call ends it too.
 bridge/relay.py
     Relay._call_legacy_server: call.run(send(call)) =>
         The end of the server's call, or its next input request; the client can cancel its request.
@@ -164,16 +161,16 @@ cli/check.py
     read_messages: file.readline() => It reads a file.
 cli/client_commands.py
     connect_and_run: client => See `Client.connect` and `Client.close`.
-    run_and_report: asyncio.run(command) => The command ends it, or Ctrl-C.
-    run_command: COMMANDS[options.name](client, options) => The command ends it, or Ctrl-C.
-    watch: anext(updates, None) => See `Subscription.__anext__`, or Ctrl-C ends it.
+    run_and_report: asyncio.run(command) => The command, or Ctrl-C.
+    run_command: COMMANDS[options.name](client, options) => The command, or Ctrl-C.
+    watch: anext(updates, None) => See `Subscription.__anext__`, or Ctrl-C.
 cli/drive.py
     run_drive: asyncio.run(drive(server, drive_options) => Each request has the time limit `DriveOptions.timeout`.
 cli/host_commands.py
     Consent._confirm: self.terminal =>
-        The person's decision about the request before ends it, or the host's time limit for decisions.
+        The person's decision about the request before, or the host's time limit for decisions.
     Consent.ask: self.terminal =>
-        The person's decision about the request before ends it, or the host's time limit for decisions.
+        The person's decision about the request before, or the host's time limit for decisions.
     _run: host => Entering it has the time limit `startup_wait`, and leaving it the limits of `HostedServer.close`.
     check_tool: consent.changed_tool =>
         The host asks for each of these tools, and `Consent._approve_definition` sets it in each case.
@@ -185,21 +182,20 @@ cli/person.py
     ask_line: ready.wait() => The user ends it with a line, the end of the input or Ctrl-C.
     ask_line: sys.stdin.readline() => The input is ready to be read.
     elicitation_handler.ask: lock =>
-        The person's response to the elicitation before ends it, or the cancellation of its request.
+        The person's response to the elicitation before, or the cancellation of its request.
 cli/recorder.py
-    _record_until_signal: ended.wait() => Ctrl-C or SIGTERM ends it; it is the idle state of a recorder.
+    _record_until_signal: ended.wait() => Ctrl-C or SIGTERM; it is the idle state of a recorder.
     read_recording: file.readline() => The file is one that the user has named; its end ends it.
-    record: asyncio.run(_record_until_signal(tape, o => Ctrl-C or SIGTERM ends it.
+    record: asyncio.run(_record_until_signal(tape, o => Ctrl-C or SIGTERM.
 cli/replay.py
     _replay_client: asyncio.run(rerun(messages, parse_server => Each request has the time limit `RESPONSE_SECONDS`.
     _serve_until_signal.serve: listening => See `HttpServer.close`.
-    _serve_until_signal.serve: stop_event().wait() => Ctrl-C or SIGTERM ends it; it is the idle state of a server.
-    _serve_until_signal: asyncio.run(serve()) => Ctrl-C or SIGTERM ends it.
-    _play: asyncio.run(replay_stdio(player)) => The client closes the input, or Ctrl-C or SIGTERM ends it.
-    _play_through_bridge: asyncio.run(bridge.server.serve_stdio()) =>
-        The client closes the input, or Ctrl-C or SIGTERM ends it.
+    _serve_until_signal.serve: stop_event().wait() => Ctrl-C or SIGTERM; it is the idle state of a server.
+    _serve_until_signal: asyncio.run(serve()) => Ctrl-C or SIGTERM.
+    _play: asyncio.run(replay_stdio(player)) => The client closes the input, or Ctrl-C or SIGTERM.
+    _play_through_bridge: asyncio.run(bridge.server.serve_stdio()) => The client closes the input, or Ctrl-C or SIGTERM.
 client/client.py
-    Client.close: asyncio.shield(self._closing) => The task `_close` ends it, whose waits have their own entries.
+    Client.close: asyncio.shield(self._closing) => The task `_close`, whose waits have their own entries.
 client/connector.py
     Connector.ready: asyncio.wait([self._restart_task]) =>
         The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.
@@ -210,16 +206,15 @@ client/negotiation.py
     _negotiate_by_probe: asyncio.gather(*tasks, return_exceptions =>
         Both tasks are cancelled, and all their waits end when they are cancelled.
     _negotiate_by_probe: asyncio.wait([probe, handshake], return_ =>
-        The responses, the time limit in `_negotiate_once` or the end of the session ends it.
+        The responses, the time limit in `_negotiate_once` or the end of the session.
     _negotiate_by_probe: asyncio.wait([probe]) =>
-        It has the time limit `probe_seconds`; without one, the request's own time limit or the end of the
-        session ends it.
+        The time limit `probe_seconds`; without one, the request's own time limit or the end of the session.
     _negotiate_by_probe: handshake or _initialize(session, offer) =>
-        The response, the time limit in `_negotiate_once` or the end of the session ends it.
-    _negotiate_by_probe: probe => The response, the time limit in `_negotiate_once` or the end of the session ends it.
+        The response, the time limit in `_negotiate_once` or the end of the session.
+    _negotiate_by_probe: probe => The response, the time limit in `_negotiate_once` or the end of the session.
     negotiate: open_session() => See `ClientSession.open`, which it calls.
 client/session.py
-    ClientSession._handle_all: task => The program's handler ends it, or the cancellation of the request.
+    ClientSession._handle_all: task => The program's handler, or the cancellation of the request.
 client/subscriptions.py
     ListenRequest._wait_to_retry: self._client.connector.ended.wait() => SECONDS
     ListenRequest.close: asyncio.wait([self._task]) =>
@@ -227,15 +222,14 @@ client/subscriptions.py
     ListenRequest.open: asyncio.shield(self._acknowledged) =>
         `_listen` calls `_end_listening` in each case: after the acknowledgement, an error or the time limit.
     Subscription.__anext__: self._wakeup.wait() =>
-        An update or the end of the subscription ends it; a server without updates is silent for as long as the
-        program waits.
+        An update or the end of the subscription; a server without updates is silent for as long as the program
+        waits.
 client/sync.py
     Synchronous.__exit__: self._thread.join() =>
         The loop has been stopped, and closing and the other tasks have 10 seconds each.
-    Synchronous._close_once: asyncio.shield(self._closing) => The end of `close` ends it, or 10 seconds in `_run_loop`.
+    Synchronous._close_once: asyncio.shield(self._closing) => The end of `close`, or 10 seconds in `_run_loop`.
     Synchronous.run: future.result() =>
-        The end of the call ends it; the end of the loop cancels every call, also one that reaches the loop too
-        late.
+        The end of the call; the end of the loop cancels every call, also one that reaches the loop too late.
 demo/authorization.py
     authorization: await start_server(serve_issuer) =>
         Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.
@@ -243,10 +237,10 @@ demo/authorization.py
         Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.
     authorization.serve_mcp: rest => HTTP_HANDLER
 demo/connections.py
-    HttpConnections._url: asyncio.create_subprocess_exec(*server_c => The operating system ends it: it starts a process.
+    HttpConnections._url: asyncio.create_subprocess_exec(*server_c => The operating system, which starts a process.
     HttpConnections._url: process.stderr.readline() =>
         The demo's own server prints its URL, or ends, which ends its output.
-    _stop_process: process.communicate() => The demo's own server ends it: it ends within seconds of its SIGTERM.
+    _stop_process: process.communicate() => The demo's own server: it ends within seconds of its SIGTERM.
 demo/host.py
     cancel_call: asyncio.wait([call]) => The call is cancelled.
     cancel_call: begun.wait() => The demo's own server reports progress.
@@ -258,36 +252,33 @@ demo/screen.py
     Screen.claim_error: request => It is a request of a `Client`, which has a time limit.
 demo/tour.py
     changing_lists: changed.get() => The demo's own server reports three changed lists.
-    main: asyncio.run(tour(sys.stdout, http)) => The tour ends it, or Ctrl-C.
+    main: asyncio.run(tour(sys.stdout, http)) => The tour, or Ctrl-C.
     resources: anext(updates) => The demo's own server reports the change of the note.
     tour: contextlib.AsyncExitStack() => Entering it does not wait; leaving it closes the demo's connections.
 extensions/auth/headless.py
-    EnterpriseManaged.form: self.id_token() =>
-        The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.
+    EnterpriseManaged.form: self.id_token() => The program's function, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.
     Headless._first_issuer: self.store.get(f'issuer|{self.client_id} => STORE_READS
     Headless.obtain: self.store.put(key, {'issuer': server.is => STORE_WRITES
-    WorkloadIdentity.form: self.assertion() =>
-        The program's function ends it, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.
+    WorkloadIdentity.form: self.assertion() => The program's function, or `RENEWAL_SECONDS` in `ServerGrant.prepare`.
 extensions/tasks/live_task.py
-    LiveTask.request_input: response =>
-        The requestor's response, the time limit of the request, or the end of the task ends it.
-    LiveTask.run: work(self) => The author's handler ends it, or `stop` cancels it.
+    LiveTask.request_input: response => The requestor's response, the time limit of the request, or the end of the task.
+    LiveTask.run: work(self) => The author's handler, or `stop` cancels it.
     _ResultRequests.wait_latest: self._new_request.wait() =>
-        The next `tasks/result` request ends it, or the time limit of the request in `request_input`.
+        The next `tasks/result` request, or the time limit of the request in `request_input`.
     _ResultRequests.wait_until_ended: asyncio.shield(self.ended) =>
-        The end of the task ends it, or the cancellation of the `tasks/result` request.
+        The end of the task, or the cancellation of the `tasks/result` request.
 extensions/tasks/receiver.py
     Tasks.call_tool: work(context) => AUTHORS_HANDLER
     Tasks.result: asyncio.sleep(self.poll_interval / 1000) =>
         The end or the expiry of the task in the store ends the loop, or the cancellation of the request.
     Tasks.start: asyncio.wait(waits, return_when=asyncio. => AUTHORS_HANDLER
 extensions/tasks/requestor.py
-    RunningTask._pause: self._ended.wait() => It has the time limit `_interval(task)`.
+    RunningTask._pause: self._ended.wait() => The time limit `_interval(task)`.
     RunningTask._respond: self._handle_input(request) =>
-        The program's handler ends it, or the end of the task, which cancels it.
+        The program's handler, or the end of the task, which cancels it.
     RunningTask._send_and_repeat: self._send_request(method, params, resul => TASK_RESPONSE
     RunningTask._send_or_pause: self._send_request(method, params, resul => TASK_RESPONSE
-    RunningTask._respond_and_wait: asyncio.wait([pause, *unfinished], retur => It has the time limit `_interval(task)`.
+    RunningTask._respond_and_wait: asyncio.wait([pause, *unfinished], retur => The time limit `_interval(task)`.
     RunningTask._respond_and_wait: self._responding.pop(key) => The task is done.
     RunningTask.cancel: self._send_request('tasks/cancel', param => TASK_RESPONSE
     RunningTask.status: self._send_request('tasks/get', TaskRequ => TASK_RESPONSE
@@ -298,38 +289,37 @@ extensions/tasks/shared_tasks.py
     SharedTasks._save_failed: asyncio.sleep(RETRY_SECONDS) => HAS_LIMIT
     SharedTasks._save_one: self._database.put(stored) => `_save_all` gives it the time limit `CALL_SECONDS`.
     SharedTasks._watch: asyncio.sleep(RETRY_SECONDS) => HAS_LIMIT
-    SharedTasks._watch: self._wake.wait() => The next renewal ends it, a third of a lease later.
+    SharedTasks._watch: self._wake.wait() => The next renewal, a third of a lease later.
     SharedTasks.wait_change: asyncio.wait([changed], timeout=seconds) => HAS_LIMIT
 features/invoke.py
-    call: function(**arguments) => The author's function ends it, or the cancellation of the request.
-    call: value => The author's function ends it, or the cancellation of the request.
+    call: function(**arguments) => The author's function, or the cancellation of the request.
+    call: value => The author's function, or the cancellation of the request.
 features/roots.py
     called_roots: found => PROGRAMS_HANDLER
 host/host.py
     Host.reload: hosted.attempted.wait() =>
         `Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.
     Host.watch: asyncio.sleep(pause) =>
-        It has a time limit. The end of the server (`ServerUnavailable`) or the program's `aclose` ends the
-        loop.
-    Host.watch: updates => A change, the end of the connection, or the program's `aclose` ends it.
+        A time limit. The end of the server (`ServerUnavailable`) or the program's `aclose` ends the loop.
+    Host.watch: updates => A change, the end of the connection, or the program's `aclose`.
 host/hosted.py
     HostedServer._cut_for_model: request =>
         A request of the client, which has the time limit of the server or of the caller.
     HostedServer._elicit: self._elicitation(self.config.name, requ =>
-        The program's handler ends it, or the cancellation of the request.
+        The program's handler, or the cancellation of the request.
     HostedServer._sample: self._sampling(self.config.name, params) =>
-        The program's handler ends it, or the cancellation of the request.
-    HostedServer.close: asyncio.sleep(0.02) => It has the time limit `patience`.
+        The program's handler, or the cancellation of the request.
+    HostedServer.close: asyncio.sleep(0.02) => The time limit `patience`.
 host/policy.py
-    Policy._ask: self._locks[server] => It has the time limit of the approval.
+    Policy._ask: self._locks[server] => The time limit of the approval.
     Policy.typed_values: self._typing => The person ends the input before it, or its function `ask` fails.
 host/supervisor.py
     Supervisor._run: asyncio.sleep(pause) =>
         It sleeps at most 1.2 times `MAX_PAUSE`, and `_run_once` limits the number of starts.
     Supervisor._run_once: self._start_limit => Each start holds it for at most `startup_timeout_sec` seconds.
     Supervisor._serve: self._wake.wait() =>
-        The end of the session, a changed list or lost calls end it; it is the idle state of a ready server.
-    Supervisor.ready_client: self._changed.wait() => It has the time limit `wait`.
+        The end of the session, a changed list or lost calls; it is the idle state of a ready server.
+    Supervisor.ready_client: self._changed.wait() => The time limit `wait`.
     Supervisor.ready_client: self.attempted.wait() =>
         `_run` sets it at its end, or `HostedServer.close` with the state STOPPED; a person can take long to
         consent.
@@ -341,12 +331,11 @@ jsonrpc/dispatcher.py
     Dispatcher._run: entry.got_slot =>
         The queue ends it with a slot or after `Limits.patience`, and `stop` cancels the task.
     Dispatcher._run: turn => `Turns._wait_in` schedules the passing-on of the turn.
-    Dispatcher.close: asyncio.wait(others, timeout=grace) => It has the time limit `grace`.
-    Dispatcher.finish: asyncio.wait(self._tasks, timeout=left) => It has the time limit `grace`.
+    Dispatcher.close: asyncio.wait(others, timeout=grace) => The time limit `grace`.
+    Dispatcher.finish: asyncio.wait(self._tasks, timeout=left) => The time limit `grace`.
 jsonrpc/requester.py
     Requester.batch: asyncio.gather(*tasks, return_exceptions => Each task ends with its own request.
-    Requester.request: pending.arrival =>
-        The response, the time limit or `fail_pending` at the end of the connection ends it.
+    Requester.request: pending.arrival => The response, the time limit or `fail_pending` at the end of the connection.
     Requester.request: round_trip => See `pending.arrival`. The outcome ends the round trip too (`Pending.end`).
 lib/http/asgi.py
     AsgiExchange._watch: self._receive() =>
@@ -356,41 +345,38 @@ lib/http/asgi.py
     AsgiExchange.read_body: self._receive() =>
         The ASGI server ends it with the client's next piece, or when the client disconnects.
     AsgiExchange.wait_responded: asyncio.wait([self._response.ended]) =>
-        `end` ends it: after the last piece, when the client has disconnected, or when it reads too slowly.
-    AsgiExchange.wait_responded: self._late =>
-        The response ends it, or the refusal that a POST gets when its session ends.
+        `end`: after the last piece, when the client has disconnected, or when it reads too slowly.
+    AsgiExchange.wait_responded: self._late => The response, or the refusal that a POST gets when its session ends.
     AsgiStreamingResponse._send_all: self._wake_sender.wait() => `write`, `close` and `end` set it.
     AsgiStreamingResponse.drain: self._sent.wait() => The sender sets it after each piece, and `end` sets it.
     AsgiStreamingResponse.wait_sent: asyncio.wait([self._sender]) =>
         The task is cancelled while it waits for the ASGI server.
     AsgiStreamingResponse.wait_sent: self.ended =>
         The sender ends it after the last piece, or the watcher when the client has disconnected.
-    _handle: rest => The author's handler ends it, or the ASGI server cancels the application.
+    _handle: rest => The author's handler, or the ASGI server cancels the application.
     _serve_lifespan: function() =>
         `HttpApp.start` and `HttpApp.close` are the steps, and their waits have their own entries.
     application.app: asyncio.create_task(_handle(handler, exc =>
-        The author's handler ends it, or the ASGI server cancels the application.
+        The author's handler, or the ASGI server cancels the application.
 lib/http/client.py
     HttpClient._begin_tls: loop.start_tls(transport, connection, co =>
-        It has the time limit `connect` in `HttpClient._connect`.
-    _reach: loop.getaddrinfo(host, port, type=SOCK_S => It has the time limit `connect` in `HttpClient._connect`.
-    _reach.connect: loop.create_connection(lambda: connectio =>
-        It has the time limit `connect` in `HttpClient._connect`.
+        The time limit `connect` in `HttpClient._connect`.
+    _reach: loop.getaddrinfo(host, port, type=SOCK_S => The time limit `connect` in `HttpClient._connect`.
+    _reach.connect: loop.create_connection(lambda: connectio => The time limit `connect` in `HttpClient._connect`.
     HttpClient._send: connection.send_request(request) => See `ClientConnection.read_head`.
     fetch: sending => CONTEXT_OF_REQUEST
 lib/http/connection.py
-    HttpConnection._serve: rest => The author's handler ends it, or `abort` cancels the task.
-    HttpConnection._wait_and_handle: rest => The author's handler ends it, or `abort` cancels the task.
+    HttpConnection._serve: rest => The author's handler, or `abort` cancels the task.
+    HttpConnection._wait_and_handle: rest => The author's handler, or `abort` cancels the task.
     HttpConnection.drain: asyncio.shield(self._slow_reader.drained =>
-        `resume_writing` ends it, at the latest after `HttpLimits.write_time` without any progress of the
-        client.
+        `resume_writing`, at the latest after `HttpLimits.write_time` without any progress of the client.
     HttpConnection.read_body: self._body => The body was refused before, so the wait ends at once.
-    HttpConnection.read_body: body => The end of the body, `HttpLimits.body_time` or the end of the connection ends it.
+    HttpConnection.read_body: body => The end of the body, `HttpLimits.body_time` or the end of the connection.
 lib/http/connections.py
     Connections.wait_closed: self._all_closed.wait() => HAS_LIMIT
 lib/http/response.py
     ClientConnection.read_head: self.arrival() =>
-        Bytes or the end of the connection end it, or the time limit `head_time` or `idle` of its caller.
+        Bytes or the end of the connection, or the time limit `head_time` or `idle` of its caller.
     HttpResponse._read_piece: self.connection.arrival() => See `ClientConnection.read_head`.
 lib/http/server.py
     HttpServer._accept_queued: listening.accept() => The socket does not block.
@@ -436,67 +422,64 @@ recorder/replay.py
         The loop takes the lines before it, or its end cancels the wait; it is the thread of the input.
     replay_stdio: lines.get() => The client sends a line or closes the input; it is the idle state of a server.
 recorder/tape.py
-    Tape._next_batch: self._queue.get() => The next bytes or `close` end it; it is the idle state of the thread.
+    Tape._next_batch: self._queue.get() => The next bytes or `close`; it is the idle state of the thread.
     Tape._next_batch: time.sleep(BATCH_SECONDS) => HAS_LIMIT
 recorder/wrong_headers.py
     _post: asyncio.open_connection(origin.host, ori => DRIVE_TIMEOUT
     _post: reader.readline() => DRIVE_TIMEOUT
 server/broadcast.py
-    Broadcaster._deliver: self._received.get() => A received change ends it; `Broadcaster.stop` cancels its task.
+    Broadcaster._deliver: self._received.get() => A received change; `Broadcaster.stop` cancels its task.
     Broadcaster._publish: asyncio.sleep(COALESCE_SECONDS) => HAS_LIMIT
-    Broadcaster._publish: self._filled.wait() => A change ends it; `Broadcaster.stop` cancels its task.
+    Broadcaster._publish: self._filled.wait() => A change; `Broadcaster.stop` cancels its task.
     Broadcaster._reload: self._run_in_worker(function) => See `Service.run_in_worker`.
     Broadcaster._reload: function() =>
-        The author's function ends it. Until then, received changes wait in a queue of limited size.
+        The author's function. Until then, received changes wait in a queue of limited size.
     Broadcaster.publish: _is_reloading.get() => It reads a context variable, and does not wait.
 server/context.py
-    Context._until_cancelled: coroutine => The context's own method ends it, or the cancellation of the request.
+    Context._until_cancelled: coroutine => The context's own method, or the cancellation of the request.
 server/http.py
     HttpApp._start_and_handle: rest => HTTP_HANDLER
     HttpApp.end_sessions: asyncio.gather(*endings) =>
         See `SessionTable.close` and the others, which have the time limit `CLOSE_SECONDS`.
 server/http_options.py
-    authorized_by.authorize: name =>
-        The author's `authenticate` ends it, or the server's end, which cancels the request.
+    authorized_by.authorize: name => The author's `authenticate`, or the server's end, which cancels the request.
 server/input_requests.py
     InputRequests.gather_inputs: asyncio.gather(*requests, return_excepti =>
         Each request has its own time limit, or ends with the connection.
     call_on_loop: concurrent.futures.wait([future], timeou =>
-        It has a time limit of 1 second, and its loop ends with the event loop.
+        A time limit of 1 second, and its loop ends with the event loop.
     call_on_loop: future.result() => DONE
 server/lifespan.py
     Lifespan._run: ending.wait() => `leave` sets it; it is the idle state of a server that serves.
     Lifespan._run: self._end_serving() => See `Service.fail`.
-    Lifespan.enter: asyncio.shield(self._entered) =>
-        The author's context manager ends it, or `_run` cancels it at its end.
-    Lifespan.enter: asyncio.wait([task]) => The author's context manager ends it: `_task` is leaving it.
-    Lifespan.leave: asyncio.wait([task]) => The author's context manager ends it: `_task` is leaving it.
+    Lifespan.enter: asyncio.shield(self._entered) => The author's context manager, or `_run` cancels it at its end.
+    Lifespan.enter: asyncio.wait([task]) => The author's context manager: `_task` is leaving it.
+    Lifespan.leave: asyncio.wait([task]) => The author's context manager: `_task` is leaving it.
 server/main.py
-    run_program: asyncio.run(until_terminated()) => The end of `serve` ends it, or SIGINT or SIGTERM.
-    run_http_program.listen: stop.wait() =>
-        The end of the lifespan or a signal ends it; it is the idle state of a server.
+    run_program: asyncio.run(until_terminated()) => The end of `serve`, or SIGINT or SIGTERM.
+    run_http_program.listen: stop.wait() => The end of the lifespan or a signal; it is the idle state of a server.
     run_http_program.listen: listening =>
         Entering it only opens the socket, and leaving it has the time limits of `HttpServer.close`.
 server/middleware.py
     _wrap.serve: middleware(ServedRequest(method, params) =>
-        The author's middleware or handler ends it, or the cancellation of the request.
+        The author's middleware or handler, or the cancellation of the request.
     _wrap.serve.proceed: handler(request.params, context) =>
-        The author's middleware or handler ends it, or the cancellation of the request.
+        The author's middleware or handler, or the cancellation of the request.
 server/routes.py
     call_route: asyncio.get_running_loop().run_in_execut =>
-        The author's function ends it; a cancellation ends the wait, but not the thread.
-    call_route: handler(request) => The author's handler ends it, or the HTTP server cancels its task.
-    call_route: result => The author's handler ends it, or the HTTP server cancels its task.
+        The author's function; a cancellation ends the wait, but not the thread.
+    call_route: handler(request) => The author's handler, or the HTTP server cancels its task.
+    call_route: result => The author's handler, or the HTTP server cancels its task.
 server/service.py
     Service.run_in_worker: asyncio.get_running_loop().run_in_execut =>
-        The author's function ends it; a cancellation ends the wait, but not the thread.
+        The author's function; a cancellation ends the wait, but not the thread.
     Service.drain: asyncio.sleep(DRAIN_INTERVAL) => HAS_LIMIT
     Membership._begin: self._service.add(self._member, self._re => See `Service.add`, which is a coroutine function.
-    Membership.begin: asyncio.shield(self._beginning) => The task `_begin` ends it; see `Lifespan.enter`.
+    Membership.begin: asyncio.shield(self._beginning) => The task `_begin`; see `Lifespan.enter`.
 server/session.py
     ServerSession.request_input: asyncio.shield(self.initialized) =>
-        The client's `initialized` ends it, or the time limit of the request, or its cancellation.
-    ServerSession.finish: self.ended => The end of the transport ends it; it is the idle state of a session.
+        The client's `initialized`, or the time limit of the request, or its cancellation.
+    ServerSession.finish: self.ended => The end of the transport; it is the idle state of a session.
     begin: catalog.service.add(session) => See `Service.add`, which is a coroutine function.
 server/stateless.py
     serve_request: route.handler(params, context) => AUTHORS_HANDLER
@@ -504,32 +487,31 @@ server/subscriptions.py
     OpenSubscription.drain_changes: self._drain() =>
         See `StreamingResponse.drain`: the client reads, or is disconnected after `write_time`.
     OpenSubscription.wait_ended: self._ended =>
-        `close`, the time limit of the token or the cancellation of the request ends it; it is the idle state of
-        a subscription.
+        `close`, the time limit of the token or the cancellation of the request; it is the idle state of a
+        subscription.
 session.py
     Session._serve: route.handler(params, self.context(reque => AUTHORS_HANDLER
 transports/base.py
-    finish: asyncio.wait(pending, timeout=timeout) => It has the time limit of its caller.
+    finish: asyncio.wait(pending, timeout=timeout) => The time limit of its caller.
 transports/http_sse/client.py
     SseClientTransport._post: posting => CONTEXT_OF_REQUEST
     SseClientTransport._read_stream: response => PIECES
     SseClientTransport._read_stream: self._readable.wait() =>
         `resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.
-    SseClientTransport.start: asyncio.wait([self._endpoint]) => It has the time limit `ENDPOINT_SECONDS`.
+    SseClientTransport.start: asyncio.wait([self._endpoint]) => The time limit `ENDPOINT_SECONDS`.
 transports/http_sse/server.py
     SseEndpoint._stream: asyncio.wait([task]) =>
         The session has ended, and its end has the time limits `FINISH_SECONDS` and `grace` of
         `Dispatcher.close`.
     SseEndpoint._stream: asyncio.wait(ended, timeout=left, return =>
-        The end of the session, of its stream or of its last token ends it; it is the idle state of a session.
+        The end of the session, of its stream or of its last token; it is the idle state of a session.
 transports/memory.py
     MemoryTransport.drain: self._outbox.has_room.wait() => The other side sets it when it reads, and when it closes.
 transports/stdio/client.py
-    StdioClientTransport._exits_within: self._exited.wait() => It has the time limit `grace` or `SILENT_GRACE_SECONDS`.
-    StdioClientTransport.close: asyncio.shield(self._closing) =>
-        The task `_close` ends it, whose waits have time limits.
+    StdioClientTransport._exits_within: self._exited.wait() => The time limit `grace` or `SILENT_GRACE_SECONDS`.
+    StdioClientTransport.close: asyncio.shield(self._closing) => The task `_close`, whose waits have time limits.
     StdioClientTransport.start: loop.subprocess_exec(lambda: self, *comm =>
-        The operating system ends it: it starts a process.
+        The operating system, which starts a process.
 transports/stdio/lines.py
     LineTransport.drain: self._writable.wait() =>
         `resume_writing` sets it when the peer reads, and the end of the connection does.
@@ -545,20 +527,20 @@ transports/streamable_http/checks.py
     _begin_later: rest => HTTP_HANDLER
     _finish: rest => HTTP_HANDLER
 transports/streamable_http/client.py
-    StreamableHttpClientTransport._close: deleting => It has the time limit `DELETE_SECONDS`.
+    StreamableHttpClientTransport._close: deleting => The time limit `DELETE_SECONDS`.
     StreamableHttpClientTransport._deliver_frame: self._stateless.readable.wait() =>
         `resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.
     StreamableHttpClientTransport._read: self._stateless.readable.wait() => See `_deliver_frame`.
     StreamableHttpClientTransport._post: posting => CONTEXT_OF_REQUEST
     StreamableHttpClientTransport._renew_session: asyncio.shield(self._renewal) =>
-        It has the time limit `RENEWAL_SECONDS` in `_repeat_handshake`.
+        The time limit `RENEWAL_SECONDS` in `_repeat_handshake`.
     StreamableHttpClientTransport.close: asyncio.shield(self._closing) =>
-        The task `_close` ends it, whose waits have time limits.
+        The task `_close`, whose waits have time limits.
 transports/streamable_http/durable_store.py
     DurableEventStore.find_session: asyncio.sleep(HANDOVER_PAUSE) =>
         The loop has the time limit `HANDOVER_SECONDS`, and each load has `LOAD_SECONDS`.
     DurableEventStore._renew_leases: self._thread.run(partial(self._renew_che =>
-        The author's storage ends it. Meanwhile the leases end, so the process serves none of these sessions.
+        The author's storage. Meanwhile the leases end, so the process serves none of these sessions.
     DurableEventStore._give_back_saved: self._thread.run(partial(self.release, s =>
         The author's store ends it in a thread, or `flush` cancels the task.
     DurableEventStore.flush: self._thread.run(partial(self.release, s => SECONDS
@@ -591,7 +573,7 @@ transports/streamable_http/server.py
     StreamableHttpEndpoint._wait_and_post: rest => HTTP_HANDLER
 transports/streamable_http/session_table.py
     SessionTable._open: self._begin_serving(session) =>
-        The author's lifespan ends it; `SessionTable.close` cancels it after `CLOSE_SECONDS`.
+        The author's lifespan; `SessionTable.close` cancels it after `CLOSE_SECONDS`.
     SessionTable.find: asyncio.wait([session.restoration]) => See `repeat_requests`.
     SessionTable.find: asyncio.shield(session.initialized) => HANDSHAKE
 transports/streamable_http/stateless.py
@@ -603,18 +585,17 @@ transports/streamable_http/stateless_client.py
         `resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.
 transports/system.py
     ThreadWriter._run: self._queue.get() =>
-        `write` or `abort` ends it; the thread is a daemon, so it does not delay the end of the process.
-    Windows.end_processes: asyncio.create_subprocess_exec(*command, =>
-        The operating system ends it: it starts a process.
-    Windows.end_processes: killer.wait() => It has the time limit `TASKKILL_SECONDS`.
+        `write` or `abort`; the thread is a daemon, so it does not delay the end of the process.
+    Windows.end_processes: asyncio.create_subprocess_exec(*command, => The operating system, which starts a process.
+    Windows.end_processes: killer.wait() => The time limit `TASKKILL_SECONDS`.
     read_in_thread.feed_later: asyncio.sleep(0.01) =>
         The loop ends when the dispatcher has room again; the thread that waits for it is a daemon.
     read_in_thread.read: asyncio.run_coroutine_threadsafe(feed_la =>
-        `feed_later` ends it; the thread is a daemon, so it does not delay the end of the process.
+        `feed_later`; the thread is a daemon, so it does not delay the end of the process.
     read_in_thread.read: os.read(source, PIECE) =>
         The client ends it with data or the end of the input; the thread is a daemon.
 """
-"""The module, and for each of its waits: the function, the expression, and the reason why it ends."""
+"""The module, and for each of its waits: the function, the expression, and the event that ends it."""
 
 
 def _read_table(table: str) -> dict[tuple[str, str, str], str]:
@@ -636,7 +617,7 @@ WAITS = _read_table(TABLE)
 
 @dataclass(frozen=True)
 class Scope:
-    """What is known of the code around a wait."""
+    """The code around a wait."""
 
     followed: set[str]
     """The names of functions of the package, whose own waits have reasons."""
