@@ -179,10 +179,8 @@ async def test_metadata_advertise_the_issuer_pkce_and_iss() -> None:
         assert (reply.status, reply.headers["content-type"]) == (200, "application/json")
         issuer = talk.server.issuer
         metadata = parse_server_metadata(reply.body, issuer, issuer)
-        assert (
-            "S256" in metadata.code_challenge_methods_supported
-            and metadata.authorization_response_iss_parameter_supported
-        )
+        assert "S256" in metadata.code_challenge_methods_supported
+        assert metadata.authorization_response_iss_parameter_supported
         assert metadata.registration_endpoint == f"{issuer}/register"
         assert not metadata.client_id_metadata_document_supported
 
@@ -210,9 +208,8 @@ async def test_unknown_path_or_method_is_404_and_another_host_is_400() -> None:
 async def test_authorization_code_flow_ends_with_a_token_for_one_mcp_server() -> None:
     async with served() as talk:
         issuer = talk.server.issuer
-        metadata = parse_server_metadata(
-            (await talk.send("GET", "/.well-known/oauth-authorization-server")).body, issuer, issuer
-        )
+        described = await talk.send("GET", "/.well-known/oauth-authorization-server")
+        metadata = parse_server_metadata(described.body, issuer, issuer)
         sign_in = begin_sign_in(metadata, talk.client_id, REDIRECT, RESOURCE, ["notes:read"])
         page = await talk.send("GET", sign_in.url.removeprefix(issuer))
         back = await talk.decide(page)
@@ -462,21 +459,17 @@ async def test_revocation_ends_a_refresh_token_of_the_same_client() -> None:
 
 # ---------------------------------------------------------------------------------------------------- registration
 
+BAD_REDIRECT_URIS: list[JSON] = [
+    "http://app.example/callback", "http://127.0.0.1.evil.example/", "javascript:alert(1)",
+    "https://app.example/callback#x", "https://user@app.example/callback", "https://app.example/\r\nX: y", 1,
+]  # fmt: skip
+
 
 @pytest.mark.parametrize(
     ("metadata", "error"),
     [
-        ({"redirect_uris": None}, "invalid_redirect_uri"),
-        ({"redirect_uris": []}, "invalid_redirect_uri"),
-        ({"redirect_uris": REDIRECT}, "invalid_redirect_uri"),
-        ({"redirect_uris": [REDIRECT] * 11}, "invalid_redirect_uri"),
-        ({"redirect_uris": ["http://app.example/callback"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": ["http://127.0.0.1.evil.example/"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": ["javascript:alert(1)"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": ["https://app.example/callback#x"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": ["https://user@app.example/callback"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": ["https://app.example/\r\nX: y"]}, "invalid_redirect_uri"),
-        ({"redirect_uris": [1]}, "invalid_redirect_uri"),
+        *(({"redirect_uris": uris}, "invalid_redirect_uri") for uris in (None, [], REDIRECT, [REDIRECT] * 11)),
+        *(({"redirect_uris": [uri]}, "invalid_redirect_uri") for uri in BAD_REDIRECT_URIS),
         ({"application_type": "web"}, "invalid_redirect_uri"),
         ({"client_name": 1}, "invalid_client_metadata"),
         ({"grant_types": "authorization_code"}, "invalid_client_metadata"),

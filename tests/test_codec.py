@@ -104,17 +104,11 @@ LINK = ResourceLink("test://r", "r", "R", "about", "text/plain", HINTS, 3, [ICON
 EMBEDDED = EmbeddedResource(TextResourceContents("test://r", "text", "text/plain", META), HINTS, META)
 OBJECT: Object = {"type": "object", "properties": {"a": {"type": "string"}}}
 TOOL = Tool("t", OBJECT, "about", "T", OBJECT, ToolAnnotations("A", True, False, True, False), [ICON], meta=META)
+ARGUMENT = CompleteArgument("a", "x")
 INFO = Implementation("n", "1", "N", "about", [ICON], "https://example.org")
 
 FULL: list[object] = [
-    INFO,
-    ICON,
-    HINTS,
-    TEXT,
-    IMAGE,
-    AUDIO,
-    LINK,
-    EMBEDDED,
+    *(INFO, ICON, HINTS, TEXT, IMAGE, AUDIO, LINK, EMBEDDED),
     EmbeddedResource(BlobResourceContents("test://r", "aGk=", "image/png", META)),
     TOOL,
     InitializeResult(
@@ -147,7 +141,7 @@ PARAMS: dict[str, object] = {
     "prompts/get": GetPromptRequestParams("p", {"a": "x"}, META),
     "resources/read": ReadResourceRequestParams("test://r", META),
     "completion/complete": CompleteRequestParams(
-        PromptReference("p", "P"), CompleteArgument("a", "x"), CompleteContext({"b": "y"}), META
+        PromptReference("p", "P"), ARGUMENT, CompleteContext({"b": "y"}), META
     ),
     "notifications/cancelled": CancelledNotificationParams(1, "why", META),
     "notifications/progress": ProgressNotificationParams("t", 1.5, 2, "half", META),
@@ -266,11 +260,7 @@ def test_methods_have_types_for_params_and_result() -> None:
         (ServerCapabilities(completions={}), "completions", R2025_03_26),
         (ClientCapabilities(elicitation={}), "elicitation", R2025_06_18),
         (ProgressNotificationParams(1, 1, 2, "half"), "message", R2025_03_26),
-        (
-            CompleteRequestParams(PromptReference("p"), CompleteArgument("a", ""), CompleteContext({})),
-            "context",
-            R2025_06_18,
-        ),
+        (CompleteRequestParams(PromptReference("p"), ARGUMENT, CompleteContext({})), "context", R2025_06_18),
         (CallToolResult([], {"a": 1}), "structuredContent", R2025_06_18),
         (ElicitRequestFormParams("?", OBJECT, "form"), "mode", R2025_11_25),
     ],

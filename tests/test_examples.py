@@ -133,15 +133,9 @@ def typed(
         (folder / "python3").chmod(0o755)
     home = {"HOME": str(tmp_path), "PATH": f"{folder}:{os.environ['PATH']}", "PYTHONWARNINGS": "error", **variables}
     with subprocess.Popen(
-        ["/bin/sh", "-c", command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        cwd=cwd,
-        env=home,
-        start_new_session=True,
-    ) as process:
+        ["/bin/sh", "-c", command], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        text=True, cwd=cwd, env=home, start_new_session=True,
+    ) as process:  # fmt: skip
         try:
             out, error = process.communicate(stdin, timeout=PATIENCE)
         except subprocess.TimeoutExpired:
@@ -355,11 +349,8 @@ async def test_middleware_example_limits_calls_and_logs_refused_calls_too(revisi
         with pytest.raises(RemoteError, match="at most 2 tool calls in a minute"):
             await client.call_tool("roll")
     lines = [line for line in b"".join(log).decode().splitlines() if line.startswith("tools/call")]
-    assert [line.partition(" after")[0].removeprefix("tools/call of the client ") for line in lines] == [
-        "is done",
-        "is done",
-        "failed",
-    ]
+    outcomes = [line.partition(" after")[0].removeprefix("tools/call of the client ") for line in lines]
+    assert outcomes == ["is done", "is done", "failed"]
 
 
 # ---------------------------------------------------------------------------------------------------- database.py
@@ -394,30 +385,12 @@ COUNT_FOR_EVER = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n
 
 
 STATEMENTS = [
-    "DELETE FROM books",
-    "INSERT INTO books VALUES ('x', 1, NULL)",
-    "UPDATE books SET year = 0 RETURNING *",
-    "DROP TABLE books",
-    "CREATE TABLE mine (x)",
-    "CREATE TEMP TABLE mine (x)",
-    "ALTER TABLE books RENAME TO mine",
-    "ATTACH DATABASE 'other.db' AS other",
-    "VACUUM INTO 'copy.db'",
-    "VACUUM",
-    "REINDEX",
-    "ANALYZE",
-    "BEGIN EXCLUSIVE",
-    "SAVEPOINT s",
-    "PRAGMA writable_schema = 1",
-    "PRAGMA hard_heap_limit = 0",
-    "SELECT * FROM pragma_database_list",
-    "SELECT load_extension('libc.so.6')",
-    "SELECT LOAD_EXTENSION('libc.so.6')",
-    "SELECT readfile('/etc/passwd')",
-    "SELECT writefile('x', 'y')",
-    "SELECT edit('x')",
-    "SELECT 1; DELETE FROM books",
-    "SELECT 1\0; DELETE FROM books",
+    "DELETE FROM books", "INSERT INTO books VALUES ('x', 1, NULL)", "UPDATE books SET year = 0 RETURNING *",
+    "DROP TABLE books", "CREATE TABLE mine (x)", "CREATE TEMP TABLE mine (x)", "ALTER TABLE books RENAME TO mine",
+    "ATTACH DATABASE 'other.db' AS other", "VACUUM INTO 'copy.db'", "VACUUM", "REINDEX", "ANALYZE", "BEGIN EXCLUSIVE",
+    "SAVEPOINT s", "PRAGMA writable_schema = 1", "PRAGMA hard_heap_limit = 0", "SELECT * FROM pragma_database_list",
+    "SELECT load_extension('libc.so.6')", "SELECT LOAD_EXTENSION('libc.so.6')", "SELECT readfile('/etc/passwd')",
+    "SELECT writefile('x', 'y')", "SELECT edit('x')", "SELECT 1; DELETE FROM books", "SELECT 1\0; DELETE FROM books",
     "no sql at all",
     "SELECT zeroblob(2000000000)",
     "SELECT title FROM books",  # more rows than are allowed
@@ -427,7 +400,7 @@ STATEMENTS = [
     COUNT_FOR_EVER + "SELECT group_concat(i) FROM n",
     "SELECT " + "(" * 2000 + "1" + ")" * 2000,
     "SELECT " + "x" * 10_000,
-]
+]  # fmt: skip
 """Statements that the server refuses."""
 
 
@@ -810,9 +783,8 @@ async def test_long_job_example_counts_the_primes() -> None:
 async def test_long_job_example_stops_when_the_client_disconnects(revision: str) -> None:
     async with client_of("long_job.py", revision=revision) as client:
         begun = asyncio.Event()
-        call = asyncio.create_task(
-            client.call_tool("count_primes", {"below": 10**10}, on_progress=lambda *_: begun.set())
-        )
+        calling = client.call_tool("count_primes", {"below": 10**10}, on_progress=lambda *_: begun.set())
+        call = asyncio.create_task(calling)
         await begun.wait()
         await client.ping()  # it answers, although it counts
     with pytest.raises(ConnectionClosed):

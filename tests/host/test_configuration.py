@@ -125,22 +125,12 @@ def test_read_config_reads_the_file_of_each_known_host(name: str, tmp_path: Path
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("${A}", "a"),
-        ("${env:A}", "a"),
-        ("${A:-b}", "a"),
-        ("${UNSET:-b}", "b"),
-        ("${EMPTY:-b}", "b"),
-        ("${UNSET:-}", ""),
-        ("${input:id}", "typed ${A}"),
-        ("${workspaceFolder}", "/project"),
-        ("${workspaceFolderBasename}", "project"),
-        ("${userHome}", os.path.expanduser("~")),
-        ("${pathSeparator}", os.sep),
-        ("$${A}", "${A}"),
-        ("x${A}${B}y", "xabetay"),
-        ("$A", "$A"),
+        ("${A}", "a"), ("${env:A}", "a"), ("${A:-b}", "a"), ("${UNSET:-b}", "b"), ("${EMPTY:-b}", "b"),
+        ("${UNSET:-}", ""), ("${input:id}", "typed ${A}"), ("${workspaceFolder}", "/project"),
+        ("${workspaceFolderBasename}", "project"), ("${userHome}", os.path.expanduser("~")),
+        ("${pathSeparator}", os.sep), ("$${A}", "${A}"), ("x${A}${B}y", "xabetay"), ("$A", "$A"),
     ],
-)
+)  # fmt: skip
 def test_launch_of_replaces_each_form_of_a_variable_in_each_place(text: str, value: str) -> None:
     launch = launched({"command": "c", "args": [text], "env": {"V": text}}, id="typed ${A}")
     assert (launch.command, launch.env) == (["c", value], {"V": value})
@@ -185,11 +175,8 @@ async def test_null_in_env_removes_an_inherited_variable(value: str | None) -> N
     source = (
         "import os\nfrom mcp_ref import Server\ns = Server('s')\ns.tool('home')(lambda: str(os.environ.get('HOME')))\n"
     )
-    entry = {
-        "command": sys.executable,
-        "args": ["-c", source + "s.run()"],
-        "env": {"HOME": value, "PYTHONPATH": str(ROOT)},
-    }
+    env = {"HOME": value, "PYTHONPATH": str(ROOT)}
+    entry = {"command": sys.executable, "args": ["-c", source + "s.run()"], "env": env}
     async with opened(Host({"s": entry}, startup_wait=15)) as host:
         assert (await host.call_tool("s.home")).text == str(value)
 
@@ -237,15 +224,8 @@ async def test_authorization_header_of_an_entry_replaces_the_authorization_of_th
 
 @pytest.mark.acceptance("4")
 def test_unknown_and_ignored_keys_warn_once_and_suggest_a_key() -> None:
-    entry = {
-        "command": "c",
-        "comand": "d",
-        "trust": True,
-        "sandboxEnabled": True,
-        "icon": "i",
-        "args": ["$HOME", "$HOME"],
-    }
-    config = parse_server("s", entry)
+    others = {"trust": True, "sandboxEnabled": True, "icon": "i", "args": ["$HOME", "$HOME"]}
+    config = parse_server("s", {"command": "c", "comand": "d", **others})
     texts = "\n".join(config.warnings)
     assert config.problem is None and len(config.warnings) == 5
     assert "did you mean 'command'" in texts and "without a sandbox" in texts and "write ${HOME}" in texts
@@ -287,14 +267,11 @@ def test_configuration_of_a_project_cannot_replace_a_server_of_the_user(tmp_path
 @pytest.mark.acceptance("7")
 async def test_secrets_are_in_no_output(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     servers = {
-        "env": {
-            "command": "sh",
-            "args": ["-c", "echo $T $U $API_KEY >&2; exit 1"],
-            "env": {"T": "${TOKEN}", "U": "${input:id}", "API_KEY": "MARKER-key"},
-        },
+        "env": {"command": "sh", "args": ["-c", "echo $T $U $API_KEY >&2; exit 1"],
+                "env": {"T": "${TOKEN}", "U": "${input:id}", "API_KEY": "MARKER-key"}},
         "remote": {"url": "http://127.0.0.1:1/${TOKEN}", "headers": {"Authorization": "Bearer MARKER-literal"}},
         "bad": {"command": "c", "env": {"T": ["MARKER-list"]}},
-    }
+    }  # fmt: skip
     text = {"servers": servers, "inputs": [{"id": "id", "description": "value"}]}
     path = written(tmp_path, "mcp.json", json.dumps(text))
     audit: list[str] = []
@@ -347,14 +324,9 @@ def test_read_config_starts_no_process_and_opens_no_socket(tmp_path: Path, monke
     def fail(*args: object, **options: object) -> None:
         raise AssertionError("reading a file must do nothing else")
 
-    for module, name in [
-        (subprocess, "Popen"),
-        (os, "system"),
-        (os, "fork"),
-        (socket, "socket"),
-        (socket, "getaddrinfo"),
-    ]:
-        monkeypatch.setattr(module, name, fail)
+    for module, names in ((subprocess, ["Popen"]), (os, ["system", "fork"]), (socket, ["socket", "getaddrinfo"])):
+        for name in names:
+            monkeypatch.setattr(module, name, fail)
     for name, text in FORMATS.items():
         assert read_config(written(tmp_path, name, text)).servers
 
@@ -505,9 +477,7 @@ def test_find_configs_lists_existing_files_only(tmp_path: Path, monkeypatch: pyt
 
 
 def test_toml_file_with_thousands_of_dots_is_refused_at_once(tmp_path: Path) -> None:
-    path = tmp_path / "config.toml"
-    path.write_text("a." * 32_000 + "a = 1")
     start = time.process_time()
     with pytest.raises(ConfigurationError, match="at most 4000 dots"):
-        read_config(path)
+        read_config(written(tmp_path, "config.toml", "a." * 32_000 + "a = 1"))
     assert time.process_time() - start < 5.0

@@ -109,12 +109,11 @@ async def test_path_in_the_env_file_of_a_project_is_shown_and_asked_for(tmp_path
 @pytest.mark.parametrize(
     "name",
     ["PATH", "Path", "LD_PRELOAD", "PERLLIB", "R_LIBS_USER", "JULIA_LOAD_PATH", "TS_NODE_PROJECT", "CC",
-     "RSYNC_RSH", "VIMINIT",
-     "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV", "GIT_SSH_COMMAND",
-     "ENV", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "NODE_PATH", "npm_config_registry", "UV_INDEX_URL", "HOME",
-     "PYENV_VERSION", "ASDF_DATA_DIR", "NODE_COMPILE_CACHE", "GTK_MODULES", "PUPPETEER_EXECUTABLE_PATH", "GOPATH",
-     "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE", "MAKEFILES", "MAKEFLAGS", "KUBECONFIG", "AWS_CONFIG_FILE",
-     "RIPGREP_CONFIG_PATH", "MAVEN_OPTS", "WGETRC"],
+     "RSYNC_RSH", "VIMINIT", "DYLD_INSERT_LIBRARIES", "NODE_OPTIONS", "PYTHONPATH", "BASH_ENV",
+     "GIT_SSH_COMMAND", "ENV", "PERL5LIB", "RUBYOPT", "JAVA_TOOL_OPTIONS", "NODE_PATH", "npm_config_registry",
+     "UV_INDEX_URL", "HOME", "PYENV_VERSION", "ASDF_DATA_DIR", "NODE_COMPILE_CACHE", "GTK_MODULES",
+     "PUPPETEER_EXECUTABLE_PATH", "GOPATH", "PIP_INDEX_URL", "https_proxy", "SSL_CERT_FILE", "MAKEFILES",
+     "MAKEFLAGS", "KUBECONFIG", "AWS_CONFIG_FILE", "RIPGREP_CONFIG_PATH", "MAVEN_OPTS", "WGETRC"],
 )  # fmt: skip
 def test_variable_danger_knows_variables_that_run_other_code(name: str) -> None:
     assert variable_danger(name) is not None
@@ -122,18 +121,9 @@ def test_variable_danger_knows_variables_that_run_other_code(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "MODE",
-        "API_KEY",
-        "NPM_TOKEN",
-        "PYTHONUNBUFFERED",
-        "NODE_ENV",
-        "LOG_LEVEL",
-        "ENVIRONMENT",
-        "LD_KEY",
-        "PIP_PASSWORD",
-    ],
-)
+    ["MODE", "API_KEY", "NPM_TOKEN", "PYTHONUNBUFFERED", "NODE_ENV", "LOG_LEVEL", "ENVIRONMENT", "LD_KEY",
+     "PIP_PASSWORD"],
+)  # fmt: skip
 def test_variable_danger_allows_harmless_variables(name: str) -> None:
     assert variable_danger(name) is None
 

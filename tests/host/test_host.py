@@ -361,11 +361,8 @@ server.run()
 @pytest.mark.acceptance("7")
 @pytest.mark.parametrize("revision", [LATEST_LEGACY.name, MODERN])
 async def test_error_of_a_lost_request_shows_no_secret(revision: str, caplog: pytest.LogCaptureFixture) -> None:
-    entry = {
-        "command": sys.executable,
-        "args": ["-c", FAILS, revision],
-        "env": {"PYTHONPATH": str(ROOT), "T": "${TOKEN}"},
-    }
+    env = {"PYTHONPATH": str(ROOT), "T": "${TOKEN}"}
+    entry = {"command": sys.executable, "args": ["-c", FAILS, revision], "env": env}
     async with opened(Host({"s": entry}, environment={"TOKEN": "MARKER"}, startup_wait=15)) as host:
         with pytest.raises(ConnectionClosed, match=r"\*\*\*") as failure:
             await host.read_resource("s", "note://a")
@@ -447,11 +444,6 @@ async def test_call_tool_returns_an_object_of_the_given_type(revision: str) -> N
         assert (await host.call_tool("s.fail")).is_error
     with SyncHost({"s": calculator()}) as sync_host:
         assert sync_host.call_tool("s.add", ADD, returns=int) == 3
-
-
-def test_sync_host_takes_servers_like_host() -> None:
-    with SyncHost({"s": calculator()}) as host:
-        assert host.call_tool("s.add", ADD).text == "3"
 
 
 def test_sync_host_has_the_methods_of_host() -> None:
