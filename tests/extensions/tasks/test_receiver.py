@@ -230,13 +230,13 @@ class Peer:
 
 
 @contextlib.asynccontextmanager
-async def legacy(work: Work, kind: str) -> AsyncIterator[Peer]:
+async def legacy(work: Work, kind: str = "memory") -> AsyncIterator[Peer]:
     async with connected_client(work.server, kind, capabilities=ABLE) as wire:
         yield Peer(wire)
 
 
 @contextlib.asynccontextmanager
-async def modern(work: Work, kind: str, capabilities: Object = EXTENDED) -> AsyncIterator[Peer]:
+async def modern(work: Work, kind: str = "memory", capabilities: Object = EXTENDED) -> AsyncIterator[Peer]:
     async with raw_client(work.server, kind) as wire:
         yield Peer(wire, capabilities)
 
@@ -259,10 +259,9 @@ def accept(name: str) -> Object:
 # ================================================================================================ 2025-11-25
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#capabilities-1")
-async def test_tasks_capability_is_declared_by_servers_with_task_tools(kind: str) -> None:
-    async with raw_client(at_work().server, kind) as wire:
+async def test_tasks_capability_is_declared_by_servers_with_task_tools() -> None:
+    async with raw_client(at_work().server) as wire:
         await wire.send(initialize())
         declared = (await wire.receive_object())["result"]["capabilities"]
         assert "extensions" not in declared
@@ -273,22 +272,20 @@ async def test_tasks_capability_is_declared_by_servers_with_task_tools(kind: str
         assert support["plain"] is None
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-support-and-handling-1")
-async def test_tools_call_with_task_on_a_server_without_tasks_is_served_directly(kind: str) -> None:
+async def test_tools_call_with_task_on_a_server_without_tasks_is_served_directly() -> None:
     server = Server("s")
     server.tool("plain")(lambda: TextContent("plain"))
-    async with connected_client(server, kind) as wire:
+    async with connected_client(server) as wire:
         peer = Peer(wire)
         assert text_in(await peer.ask("tools/call", {"name": "plain", "task": {"ttl": 5000}})) == "plain"
         for method in ("tasks/get", "tasks/result", "tasks/cancel", "tasks/list"):
             assert (await peer.refused(method, {"taskId": "x"}))[0] == NOT_FOUND
 
 
-@KINDS
 @pytest.mark.parametrize("revision", ["2024-11-05", "2025-03-26", "2025-06-18"])
-async def test_tasks_methods_are_unknown_before_2025_11_25(kind: str, revision: str) -> None:
-    async with connected_client(at_work().server, kind, revision) as wire:
+async def test_tasks_methods_are_unknown_before_2025_11_25(revision: str) -> None:
+    async with connected_client(at_work().server, revision=revision) as wire:
         peer = Peer(wire)
         assert text_in(await peer.ask("tools/call", {"name": "plain", "task": "whatever"})) == "plain"
         assert (await peer.refused("tools/call", {"name": "must", "task": {}}))[0] == NOT_FOUND
@@ -334,12 +331,11 @@ async def test_tasks_result_waits_while_tasks_get_is_served(kind: str) -> None:
             assert text_in(await peer.result(each)) == "done"
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#tool-level-negotiation-3,5")
-async def test_tools_call_follows_the_task_support_of_the_tool(kind: str) -> None:
+async def test_tools_call_follows_the_task_support_of_the_tool() -> None:
     work = at_work()
     work.go.set()
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         assert text_in(await peer.ask("tools/call", {"name": "wait"})) == "done"
         assert text_in(await peer.ask("tools/call", {"name": "plain"})) == "plain"
         assert (await peer.refused("tools/call", {"name": "plain", "task": {}}))[0] == NOT_FOUND
@@ -350,22 +346,20 @@ async def test_tools_call_follows_the_task_support_of_the_tool(kind: str) -> Non
         assert (await peer.refused("tools/call", {"name": "wait", "task": {"ttl": "long"}}))[0] == INVALID
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-execution-errors-1")
-async def test_task_of_a_tool_with_is_error_fails_with_its_result(kind: str) -> None:
-    async with legacy(at_work(), kind) as peer:
+async def test_task_of_a_tool_with_is_error_fails_with_its_result() -> None:
+    async with legacy(at_work()) as peer:
         id = (await peer.start("fail"))["taskId"]
         assert (await peer.until(id, "failed"))["statusMessage"] == "out of paper"
         result = await peer.ask("tasks/result", {"taskId": id})
         assert result["isError"] is True and text_in(result) == "out of paper"
 
 
-@KINDS
 @pytest.mark.spec(
     "2025-11-25/basic/utilities/tasks#task-execution-errors-2", "2025-11-25/basic/utilities/tasks#protocol-errors-4"
 )
-async def test_tasks_result_of_a_failed_request_is_its_error(kind: str, caplog: pytest.LogCaptureFixture) -> None:
-    async with legacy(at_work(), kind) as peer:
+async def test_tasks_result_of_a_failed_request_is_its_error(caplog: pytest.LogCaptureFixture) -> None:
+    async with legacy(at_work()) as peer:
         id = (await peer.start("refuse"))["taskId"]
         assert (await peer.until(id, "failed"))["statusMessage"] == "not now"
         answer = await peer.answer(await peer.begin("tasks/result", {"taskId": id}))
@@ -399,11 +393,10 @@ async def test_tasks_cancel_stops_the_handler_and_returns_the_cancelled_task(kin
         assert (await peer.get(id))["status"] == "completed"
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#task-cancellation-4")
-async def test_task_stays_cancelled_when_its_handler_goes_on(kind: str) -> None:
+async def test_task_stays_cancelled_when_its_handler_goes_on() -> None:
     work = at_work()
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         id = (await peer.start("stubborn"))["taskId"]
         await work.has(work.begun)
         await peer.ask("tasks/cancel", {"taskId": id})
@@ -412,10 +405,9 @@ async def test_task_stays_cancelled_when_its_handler_goes_on(kind: str) -> None:
         assert (await peer.refused("tasks/result", {"taskId": id}))[0] == INVALID
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#protocol-errors-1,2,5")
-async def test_tasks_methods_with_an_unknown_task_are_invalid_params(kind: str) -> None:
-    async with legacy(at_work(), kind) as peer:
+async def test_tasks_methods_with_an_unknown_task_are_invalid_params() -> None:
+    async with legacy(at_work()) as peer:
         for method in ("tasks/get", "tasks/result", "tasks/cancel"):
             code, message = await peer.refused(method, {"taskId": "none"})
             assert code == INVALID and "no such task" in message
@@ -425,11 +417,10 @@ async def test_tasks_methods_with_an_unknown_task_are_invalid_params(kind: str) 
         assert (await peer.refused("tasks/update", {"taskId": "x", "inputResponses": {}}))[0] == NOT_FOUND
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#associating-task-related-messages-3,5")
-async def test_tasks_methods_use_the_task_id_of_the_params_not_of_meta(kind: str) -> None:
+async def test_tasks_methods_use_the_task_id_of_the_params_not_of_meta() -> None:
     work = at_work()
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         first, second = [(await peer.start("wait"))["taskId"] for _ in range(2)]
         said: Object = {"_meta": {RELATED_TASK: {"taskId": second}}}
         assert (await peer.ask("tasks/get", {"taskId": first, **said}))["taskId"] == first
@@ -528,9 +519,8 @@ async def test_task_input_request_is_sent_beside_tasks_result(kind: str) -> None
         assert text_in(await peer.result(waiting)) == "{'name': 'Ada'}"
 
 
-@KINDS
-async def test_task_may_send_several_input_requests_also_from_a_worker_thread(kind: str) -> None:
-    async with legacy(at_work(), kind) as peer:
+async def test_task_may_send_several_input_requests_also_from_a_worker_thread() -> None:
+    async with legacy(at_work()) as peer:
         waiting = await peer.begin("tasks/result", {"taskId": (await peer.start("two"))["taskId"]})
         both = [await peer.question(), await peer.question()]
         for question in reversed(both):
@@ -583,9 +573,8 @@ async def test_task_progress_and_log_messages_name_the_related_task(kind: str) -
         assert text_in(await peer.result(waiting)) == "told"
 
 
-@KINDS
 @pytest.mark.spec("2025-11-25/basic/utilities/progress#behavior-requirements-5")
-async def test_task_progress_stops_when_the_task_is_cancelled(kind: str) -> None:
+async def test_task_progress_stops_when_the_task_is_cancelled() -> None:
     work = at_work()
 
     @work.server.tool(task="optional")
@@ -598,7 +587,7 @@ async def test_task_progress_stops_when_the_task_is_cancelled(kind: str) -> None
         work.ended.put_nowait("reported")
         return TextContent("late")
 
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         created = await peer.ask("tools/call", {"name": "late", "task": {}, "_meta": {"progressToken": "p"}})
         id = created["task"]["taskId"]
         await peer.begin("tasks/result", {"taskId": id})
@@ -643,20 +632,18 @@ async def test_begin_task_after_input_requests_makes_the_task_late(kind: str) ->
         assert text_in(await peer.ask("tasks/result", {"taskId": id})) == "over already"
 
 
-@KINDS
-async def test_tools_call_cancelled_before_begin_task_leaves_no_task(kind: str) -> None:
+async def test_tools_call_cancelled_before_begin_task_leaves_no_task() -> None:
     work = at_work()
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         calling = await peer.begin("tools/call", {"name": "asks_first", "task": {}})
         await peer.question()
         await peer.wire.send(notification("notifications/cancelled", {"requestId": calling}))
         assert (await peer.ask("tasks/list"))["tasks"] == [] and work.server.tasks.live == {}
 
 
-@KINDS
-async def test_task_store_that_is_full_refuses_a_new_task(kind: str) -> None:
+async def test_task_store_that_is_full_refuses_a_new_task() -> None:
     work = at_work(task_store=MemoryTaskStore(max_tasks=2))
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         for _ in range(2):
             await peer.start("wait")
             await work.has(work.begun)
@@ -673,16 +660,15 @@ async def test_task_store_that_fails_gives_the_share_of_the_arguments_back() -> 
             raise OSError("the disk is full")
 
     work = at_work(task_store=BrokenStore())
-    async with legacy(work, "memory") as peer:
+    async with legacy(work) as peer:
         assert (await peer.refused("tools/call", {"name": "wait", "task": {}}))[0] == -32603
         assert work.server.tasks._arguments.used == 0
 
 
-@KINDS
-async def test_task_store_that_is_full_of_ended_tasks_accepts_a_new_task(kind: str) -> None:
+async def test_task_store_that_is_full_of_ended_tasks_accepts_a_new_task() -> None:
     work = at_work(task_store=MemoryTaskStore(max_tasks=2))
     work.server.tool("quick", task="optional")(lambda: "done")
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         ids = []
         for _ in range(3):
             ids.append((await peer.start("quick"))["taskId"])
@@ -691,21 +677,19 @@ async def test_task_store_that_is_full_of_ended_tasks_accepts_a_new_task(kind: s
         assert (await peer.get(ids[1]))["status"] == "completed"
 
 
-@KINDS
-async def test_task_store_that_is_full_fails_the_task_with_the_result(kind: str) -> None:
+async def test_task_store_that_is_full_fails_the_task_with_the_result() -> None:
     work = at_work(task_store=MemoryTaskStore(max_bytes=1500))
     work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         id = (await peer.start("long"))["taskId"]
         assert "would exceed" in str((await peer.until(id, "failed"))["statusMessage"])
         code, message = await peer.refused("tasks/result", {"taskId": id})
         assert code == -32603 and "would exceed" in message
 
 
-@KINDS
-async def test_task_store_that_is_full_does_not_prevent_cancellation(kind: str) -> None:
+async def test_task_store_that_is_full_does_not_prevent_cancellation() -> None:
     work = at_work(task_store=MemoryTaskStore(max_bytes=300))
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         id = (await peer.start("wait"))["taskId"]
         await work.has(work.begun)
         waiting = await peer.begin("tasks/result", {"taskId": id})
@@ -718,7 +702,7 @@ async def test_task_store_that_is_full_does_not_prevent_cancellation(kind: str) 
 async def test_task_that_expires_is_removed_and_its_handler_cancelled() -> None:
     store = MemoryTaskStore()
     work = at_work(task_store=store)
-    async with legacy(work, "memory") as peer:
+    async with legacy(work) as peer:
         running = (await peer.start("wait", ttl=1))["taskId"]
         await work.has(work.begun)
         over = (await peer.start("must"))["taskId"]
@@ -731,12 +715,11 @@ async def test_task_that_expires_is_removed_and_its_handler_cancelled() -> None:
         assert (await peer.get(over))["status"] == "completed"
 
 
-@ALONE
-async def test_task_store_shared_by_servers_has_the_tasks_of_all(kind: str) -> None:
+async def test_task_store_shared_by_servers_has_the_tasks_of_all() -> None:
     store = MemoryTaskStore()
     ours, theirs = at_work(task_store=store), at_work(task_store=store)
     theirs.server.tasks.poll_interval = 20
-    async with modern(ours, kind) as near, modern(theirs, kind) as far:
+    async with modern(ours) as near, modern(theirs) as far:
         id = (await near.start("ask"))["taskId"]
         asking = await near.until(id, "input_required")
         assert await far.get(id) == {**asking, "_meta": (await far.get(id))["_meta"]}
@@ -791,7 +774,7 @@ async def test_session_whose_store_of_tasks_fails_at_its_end_stops_its_tasks_and
 
     store = MemoryTaskStore()
     work = at_work(task_store=store)
-    async with legacy(work, "memory") as peer:
+    async with legacy(work) as peer:
         for _ in range(2):
             await peer.start("wait")
             await work.has(work.begun)
@@ -814,14 +797,13 @@ async def test_task_that_is_stopped_before_its_handler_begins_leaves_no_coroutin
             asyncio.get_running_loop().call_soon(lambda: work.server.tasks.live[task.task_id].stop("at once"))
 
     monkeypatch.setattr(store, "put", stop_at_once)
-    async with legacy(work, "memory") as peer:
+    async with legacy(work) as peer:
         id = (await peer.start("wait"))["taskId"]
         assert (await peer.get(id))["status"] == "cancelled"
     assert work.begun.empty()
 
 
-@KINDS
-async def test_task_that_cleans_up_is_waited_for_with_the_last_session(kind: str) -> None:
+async def test_task_that_cleans_up_is_waited_for_with_the_last_session() -> None:
     work, tidied = at_work(), asyncio.Event()
 
     @work.server.tool(task="optional")
@@ -833,7 +815,7 @@ async def test_task_that_cleans_up_is_waited_for_with_the_last_session(kind: str
             await work.go.wait()
             tidied.set()
 
-    async with legacy(work, kind) as peer:
+    async with legacy(work) as peer:
         id = (await peer.start("tidy"))["taskId"]
         await work.has(work.begun)
         await peer.ask("tasks/cancel", {"taskId": id})
@@ -873,23 +855,21 @@ async def test_task_that_begins_while_the_http_server_stops_is_stopped() -> None
 # ================================================================================================ the extension
 
 
-@ALONE
-async def test_tasks_extension_is_declared_by_servers_with_task_tools(kind: str) -> None:
-    async with modern(at_work(), kind) as peer:
+async def test_tasks_extension_is_declared_by_servers_with_task_tools() -> None:
+    async with modern(at_work()) as peer:
         declared = (await peer.ask("server/discover"))["capabilities"]
         assert "tasks" not in declared and declared["extensions"] == {"io.modelcontextprotocol/tasks": {}}
         assert not any("execution" in tool for tool in (await peer.ask("tools/list"))["tools"])
-    async with raw_client(Server("s"), kind) as wire:
+    async with raw_client(Server("s")) as wire:
         peer = Peer(wire, EXTENDED)
         assert "extensions" not in (await peer.ask("server/discover"))["capabilities"]
         assert (await peer.refused("tasks/get", {"taskId": "x"}))[0] == NOT_FOUND
 
 
-@ALONE
-async def test_tasks_extension_undeclared_client_gets_the_result_or_missing_capability(kind: str) -> None:
+async def test_tasks_extension_undeclared_client_gets_the_result_or_missing_capability() -> None:
     work = at_work()
     work.go.set()
-    async with modern(work, kind, ABLE) as peer:
+    async with modern(work, capabilities=ABLE) as peer:
         result = await peer.ask("tools/call", {"name": "wait", "task": {"ttl": 5}})
         assert (result["resultType"], text_in(result)) == ("complete", "done")
         asked: list[tuple[str, Object]] = [
@@ -925,9 +905,8 @@ async def test_tasks_extension_tools_call_becomes_a_task_and_tasks_get_has_the_r
         assert text_in(await peer.ask("tools/call", {"name": "plain", "task": 5})) == "plain"
 
 
-@ALONE
-async def test_tasks_extension_is_error_completes_and_a_json_rpc_error_fails(kind: str) -> None:
-    async with modern(at_work(), kind) as peer:
+async def test_tasks_extension_is_error_completes_and_a_json_rpc_error_fails() -> None:
+    async with modern(at_work()) as peer:
         done = await peer.until((await peer.start("fail"))["taskId"], "completed")
         assert done["result"]["isError"] is True
         failed = await peer.until((await peer.start("refuse"))["taskId"], "failed")
@@ -963,9 +942,8 @@ async def test_tasks_extension_input_requests_are_in_tasks_get_and_tasks_update_
         assert (await peer.refused("tasks/update", {"taskId": "x", "inputResponses": {}}))[0] == INVALID
 
 
-@ALONE
-async def test_tasks_extension_input_requests_may_get_responses_one_by_one(kind: str) -> None:
-    async with modern(at_work(), kind) as peer:
+async def test_tasks_extension_input_requests_may_get_responses_one_by_one() -> None:
+    async with modern(at_work()) as peer:
         id = (await peer.start("two"))["taskId"]
         asking = await peer.until(id, "input_required")
         assert asking["inputRequests"].keys() == {"a", "b"}
@@ -1028,10 +1006,9 @@ async def test_subscriptions_listen_with_task_ids_sends_the_whole_task(kind: str
         }
 
 
-@ALONE
-async def test_tasks_extension_progress_message_becomes_the_status_message(kind: str) -> None:
+async def test_tasks_extension_progress_message_becomes_the_status_message() -> None:
     work = at_work()
-    async with modern(work, kind) as peer:
+    async with modern(work) as peer:
         for token, message in (({"progressToken": "p"}, "halfway"), ({}, None)):
             params: Object = {"name": "report"}
             await peer.wire.send(stateless_request("tools/call", params, "call", EXTENDED, logLevel="debug", **token))
@@ -1087,8 +1064,7 @@ async def test_handler_with_task_waits_while_its_client_does_not_read(era: str) 
     await serving
 
 
-@ALONE
-async def test_task_that_ends_cancels_its_open_input_requests(kind: str) -> None:
+async def test_task_that_ends_cancels_its_open_input_requests() -> None:
     work, asking = at_work(), list[asyncio.Task[object]]()
 
     @work.server.tool(task="optional")
@@ -1097,7 +1073,7 @@ async def test_task_that_ends_cancels_its_open_input_requests(kind: str) -> None
         await work.go.wait()
         return TextContent("done")
 
-    async with modern(work, kind) as peer:
+    async with modern(work) as peer:
         id = (await peer.start("leave_open"))["taskId"]
         await peer.until(id, "input_required")
         work.go.set()
@@ -1123,8 +1099,7 @@ async def test_tasks_extension_input_before_begin_task_uses_retries_and_later_ta
         assert at_once["resultType"] == "complete" and text_in(at_once) == "over already"
 
 
-@ALONE
-async def test_begin_task_while_an_elicitation_ends_the_handler_fails_the_task(kind: str) -> None:
+async def test_begin_task_while_an_elicitation_ends_the_handler_fails_the_task() -> None:
     work = at_work()
 
     @work.server.tool(task="optional", asks_first=True)
@@ -1134,7 +1109,7 @@ async def test_begin_task_while_an_elicitation_ends_the_handler_fails_the_task(k
         await context.begin_task()
         await asking
 
-    async with modern(work, kind) as peer:
+    async with modern(work) as peer:
         created = await peer.ask("tools/call", {"name": "too_early"})
         failed = await peer.until(created["taskId"], "failed")
         assert failed["error"] == {"code": -32603, "message": "Internal error"}
