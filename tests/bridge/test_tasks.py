@@ -376,15 +376,10 @@ async def test_bridge_seals_the_ids_in_the_messages_about_a_task() -> None:
 @pytest.mark.parametrize(
     ("task_ids", "related", "found"),
     [
-        ([None, "a"], "a", 1),
-        ([None], "gone", None),
-        (["a"], "gone", None),
-        ([None, ""], "new", 1),
-        ([None], None, 0),
-        (["a"], None, 0),
-        ([None, None], None, None),
+        ([None, "a"], "a", 1), ([None], "gone", None), (["a"], "gone", None), ([None, ""], "new", 1),
+        ([None], None, 0), (["a"], None, 0), ([None, None], None, None),
     ],
-)
+)  # fmt: skip
 def test_bridge_gives_a_message_of_a_task_to_no_call_of_another_task(
     task_ids: list[str | None], related: str | None, found: int | None
 ) -> None:

@@ -92,11 +92,8 @@ def test_lost_events_make_ids_and_order_unknown() -> None:
 def test_list_with_a_tool_twice_is_not_in_another_order() -> None:
     tools = [TOOL, {**TOOL, "name": "u"}, TOOL]
     talk = [
-        stateless(1, "tools/list"),
-        cacheable(1, tools=tools),
-        stateless(2, "tools/list"),
-        cacheable(2, tools=tools),
-    ]
+        stateless(1, "tools/list"), cacheable(1, tools=tools), stateless(2, "tools/list"), cacheable(2, tools=tools),
+    ]  # fmt: skip
     assert "stable_order" not in broken_rules(frames(talk))
 
 
@@ -176,18 +173,14 @@ def test_clients_without_a_session_are_not_mixed_up() -> None:
 
 def test_server_is_not_judged_by_a_revision_that_it_never_offered() -> None:
     probe = [
-        stateless(1, "server/discover"),
-        from_server(1, **error(-32001)),
-        stateless(2, "tools/list"),
+        stateless(1, "server/discover"), from_server(1, **error(-32001)), stateless(2, "tools/list"),
         from_server(2, result={"tools": []}),
-    ]
+    ]  # fmt: skip
     assert broken_rules(frames([*probe, *handshake(), *tools_listed(TOOL, id=3)])) == []
     modern = [
-        stateless(1, "tools/list"),
-        cacheable(1, tools=[]),
-        stateless(2, "tools/list"),
+        stateless(1, "tools/list"), cacheable(1, tools=[]), stateless(2, "tools/list"),
         from_server(2, result={"tools": []}),
-    ]
+    ]  # fmt: skip
     assert broken_rules(frames(modern)) == ["hints", "result_type"]
 
 
@@ -206,11 +199,8 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
             conversation.receive(event)
     dialogue = conversation._pipes[1]
     tables: list[Sized] = [
-        dialogue.client.calls,
-        dialogue.client.finished,
-        dialogue.client.finished_tokens,
-        dialogue.cursors,
-    ]
+        dialogue.client.calls, dialogue.client.finished, dialogue.client.finished_tokens, dialogue.cursors,
+    ]  # fmt: skip
     assert [len(table) for table in tables] == [0, 2000, 2000, 2000]
 
 
@@ -456,12 +446,9 @@ def test_request_state_that_two_calls_got_belongs_to_both() -> None:
     asked = {"resultType": "input_required", "requestState": "s", "inputRequests": {"a": {"method": "roots/list"}}}
     retry = {"name": "x", "requestState": "s", "inputResponses": {"a": {"roots": []}}}
     messages = [
-        stateless(1, "tools/call", {"name": "x"}),
-        from_server(1, result=asked),
-        stateless(2, "tools/call", {"name": "y"}),
-        from_server(2, result=asked),
-        stateless(3, "tools/call", retry),
-    ]
+        stateless(1, "tools/call", {"name": "x"}), from_server(1, result=asked),
+        stateless(2, "tools/call", {"name": "y"}), from_server(2, result=asked), stateless(3, "tools/call", retry),
+    ]  # fmt: skip
     assert broken_rules(frames(messages)) == []
 
 
@@ -513,11 +500,9 @@ def test_stream_that_ends_with_its_request_or_its_session_needs_neither_response
 @pytest.mark.parametrize("params", [stateless_params(), {"capabilities": {}}], ids=["stateless", "no version"])
 def test_refused_initialize_that_no_legacy_client_sends_needs_no_revision(params: dict[str, Any]) -> None:
     messages = [
-        stateless(1, "tools/list"),
-        cacheable(1, tools=[]),
-        from_client(2, "initialize", params),
+        stateless(1, "tools/list"), cacheable(1, tools=[]), from_client(2, "initialize", params),
         from_server(2, **error(-32602)),
-    ]
+    ]  # fmt: skip
     assert "refusal_names_revisions" not in broken_rules(frames(messages))
 
 

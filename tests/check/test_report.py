@@ -17,13 +17,10 @@ from tests.check.conversations import STARTED, findings, frames, from_client, fr
 
 FAULTY = frames(
     [
-        *handshake(),
-        from_client(1, "prompts/list"),
-        from_server(1, result={"prompts": [{}]}),
-        from_client(2, "ping"),
-        from_server(2, result={"a": "\x1b<"}),
+        *handshake(), from_client(1, "prompts/list"), from_server(1, result={"prompts": [{}]}),
+        from_client(2, "ping"), from_server(2, result={"a": "\x1b<"}),
     ]
-)
+)  # fmt: skip
 
 
 @pytest.fixture

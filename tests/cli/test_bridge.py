@@ -54,11 +54,9 @@ async def test_bridge_starts_no_server_of_a_foreign_file_without_consent(tmp_pat
 
 
 def test_bridge_explains_a_foreign_file_without_a_start_that_nobody_allowed(
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    caplog: pytest.LogCaptureFixture,
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     monkeypatch.chdir(tmp_path)  # so the file is not the user's own
     marker, file = tmp_path / "started", tmp_path / "mcp.json"
     words = ["-c", f"open({str(marker)!r}, 'w')"]

@@ -104,11 +104,9 @@ def test_call_escapes_a_character_that_standard_output_cannot_encode(monkeypatch
 def test_call_describes_blocks_without_text(capsys: Captured) -> None:
     assert ask("call", "gallery") == 0
     assert capsys.readouterr().out.splitlines() == [
-        "some text",
-        "[image: image/gif, 6 bytes]",
-        "[audio: audio/wav, 4 bytes]",
+        "some text", "[image: image/gif, 6 bytes]", "[audio: audio/wav, 4 bytes]",
         "[link: notes://today  today's note]",
-    ]
+    ]  # fmt: skip
 
 
 def test_call_of_a_tool_that_fails_exits_with_1_and_prints_the_text_to_standard_error(capsys: Captured) -> None:

@@ -121,13 +121,9 @@ def test_list_shows_why_servers_are_away_and_exits_with_3(
     tmp_path: Path, capsys: Captured, caplog: pytest.LogCaptureFixture
 ) -> None:
     words = config(
-        tmp_path,
-        weather=entry(WEATHER),
-        absent={"command": "no-such-command-anywhere"},
-        wrong={"args": []},
-        off=entry(WEATHER, disabled=True),
-        leaves=entry("sys.exit(print('no key', file=sys.stderr) or 5)"),
-    )
+        tmp_path, weather=entry(WEATHER), absent={"command": "no-such-command-anywhere"}, wrong={"args": []},
+        off=entry(WEATHER, disabled=True), leaves=entry("sys.exit(print('no key', file=sys.stderr) or 5)"),
+    )  # fmt: skip
     assert main(["list", *words, "--yes"]) == 3
     out, err = capsys.readouterr()
     assert "weather  ready" in out and "\nabsent  failed: cannot start the server 'no-such-command-anywhere'" in out

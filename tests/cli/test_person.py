@@ -72,16 +72,9 @@ def test_rows_of_a_servers_text_are_marked_at_a_terminal(
 def test_log_message_of_a_server_does_not_cover_its_prompt(tmp_path: Path) -> None:
     (tmp_path / "server.py").write_text(SERVER)
     command = [
-        "call",
-        "visit",
-        "--revision",
-        "2025-11-25",
-        "--env",
-        f"PYTHONPATH={Path.cwd()}",
-        "--",
-        sys.executable,
+        "call", "visit", "--revision", "2025-11-25", "--env", f"PYTHONPATH={Path.cwd()}", "--", sys.executable,
         str(tmp_path / "server.py"),
-    ]
+    ]  # fmt: skip
     code, out, terminal = run_at_terminal(b"y\n", *command)
     assert (code, out) == (0, "accept\n")
     before, _, after = terminal.partition("Will you visit the URL? [y/n] ")

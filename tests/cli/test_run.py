@@ -101,14 +101,10 @@ def test_run_of_an_invalid_target_exits_with_2(target: str, why: str) -> None:
 @pytest.mark.parametrize(
     ("target", "parts"),
     [
-        ("a.py", ("a.py", None)),
-        ("a.py:b", ("a.py", "b")),
-        ("a.b:c", ("a.b", "c")),
-        ("a.py:", ("a.py:", None)),
-        ("a.py:b c", ("a.py:b c", None)),
-        (":b", ("", "b")),
+        ("a.py", ("a.py", None)), ("a.py:b", ("a.py", "b")), ("a.b:c", ("a.b", "c")), ("a.py:", ("a.py:", None)),
+        ("a.py:b c", ("a.py:b c", None)), (":b", ("", "b")),
     ],
-)
+)  # fmt: skip
 def test_run_splits_a_target_into_the_file_and_the_name(target: str, parts: tuple[str, str | None]) -> None:
     assert split_target(target) == parts
 

@@ -56,14 +56,10 @@ async def test_texts_of_an_elicitation_forge_no_row(
 def test_signature_shows_types_choices_and_optional_arguments() -> None:
     number: Object = {"type": "integer"}
     properties: Object = {
-        "a": number,
-        "b": {"type": ["string", "null"]},
-        "c": {"enum": ["x", 1]},
-        "d": {"anyOf": [number, number, {"type": "null"}]},
-        "e": {"oneOf": [{"type": "string"}, True]},
-        "f": {"enum": [*range(6)]},
-        "g": {"type": "integer", "enum": [*range(7)]},
-    }
+        "a": number, "b": {"type": ["string", "null"]}, "c": {"enum": ["x", 1]},
+        "d": {"anyOf": [number, number, {"type": "null"}]}, "e": {"oneOf": [{"type": "string"}, True]},
+        "f": {"enum": [*range(6)]}, "g": {"type": "integer", "enum": [*range(7)]},
+    }  # fmt: skip
     schema: Object = {"properties": properties, "required": ["a"]}
     text = 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any], [f: 0|1|2|3|4|5]'
     assert show.signature(schema) == f"{text}, [g: integer]" and show.signature({}) == ""
@@ -72,10 +68,8 @@ def test_signature_shows_types_choices_and_optional_arguments() -> None:
 def test_write_contents_writes_text_and_bytes_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(written := io.BytesIO(), "utf-8"))
     for contents in (
-        TextResourceContents("a:b", "1"),
-        BlobResourceContents.of("a:b", b"2"),
-        BlobResourceContents.of("a:b", b"3"),
-    ):
+        TextResourceContents("a:b", "1"), BlobResourceContents.of("a:b", b"2"), BlobResourceContents.of("a:b", b"3"),
+    ):  # fmt: skip
         show.write_contents(contents)
     assert written.getvalue() == b"123"
 

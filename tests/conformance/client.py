@@ -95,18 +95,12 @@ async def list_tools(client: Client) -> None:
 
 
 SCENARIOS: dict[str, Callable[[Client], Awaitable[None]]] = {
-    "initialize": connect,
-    "request-metadata": connect,
-    "tools_call": add_numbers,
-    "elicitation-sep1034-client-defaults": accept_defaults,
-    "sse-retry": wait_for_the_answer,
-    "json-schema-2020-12-preservation": return_the_schema,
-    "json-schema-ref-no-deref": list_tools,
-    "sep-2322-client-request-state": answer_and_come_back,
-    "http-standard-headers": name_in_headers,
-    "http-custom-headers": arguments_in_headers,
-    "http-invalid-tool-headers": call_what_is_listed,
-}
+    "initialize": connect, "request-metadata": connect, "tools_call": add_numbers,
+    "elicitation-sep1034-client-defaults": accept_defaults, "sse-retry": wait_for_the_answer,
+    "json-schema-2020-12-preservation": return_the_schema, "json-schema-ref-no-deref": list_tools,
+    "sep-2322-client-request-state": answer_and_come_back, "http-standard-headers": name_in_headers,
+    "http-custom-headers": arguments_in_headers, "http-invalid-tool-headers": call_what_is_listed,
+}  # fmt: skip
 
 
 async def authorize(client: Client) -> None:

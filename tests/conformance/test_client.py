@@ -49,14 +49,9 @@ TESTED = {
     ],
 )
 def test_client_with_a_recorder_in_between_passes_every_check_and_breaks_no_rule(
-    suite: Suite,
-    command: str,
-    scenario: str,
-    revision: str,
-    checks: int,
-    tmp_path: Path,
+    suite: Suite, command: str, scenario: str, revision: str, checks: int, tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:
+) -> None:  # fmt: skip
     file = tmp_path / "talk.jsonl"
     monkeypatch.setenv("MCP_CONFORMANCE_RECORDING", str(file))
     unmet = {scenario: SKIPPED[scenario]} if scenario in SKIPPED else {}

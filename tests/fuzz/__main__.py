@@ -39,20 +39,11 @@ MAX_SHOWN = 2000
 """Maximum length of a printed error, in characters."""
 
 TARGETS: dict[str, Callable[[random.Random], None]] = {
-    "message": check_message,
-    "requests": check_requests,
-    "response": check_response,
-    "events": check_events,
-    "schema": check_schema,
-    "template": check_template,
-    "uris": check_uris,
-    "texts": check_texts,
-    "cursor": check_cursor,
-    "state": check_state,
-    "configuration": check_configuration,
-    "consent": check_consent,
+    "message": check_message, "requests": check_requests, "response": check_response, "events": check_events,
+    "schema": check_schema, "template": check_template, "uris": check_uris, "texts": check_texts,
+    "cursor": check_cursor, "state": check_state, "configuration": check_configuration, "consent": check_consent,
     "growth": check_growth,
-}
+}  # fmt: skip
 
 
 def fails(target: str, seed: int, attempts: int = 3) -> bool:

@@ -129,12 +129,9 @@ TEXT = ["a", "#", " ", "\t", "\n", "\r\n", "/", "../", "./", "%41", "%ff", "%", 
 
 NAMES = '"n#":'
 BLOCKS = [
-    '{"type":"text","text":"a"},',
-    '{"type":"image","data":"AAAA","mimeType":"a/b"},',
-    '{"type":"t#"},',
-    '{"type":"resource_link","uri":"a:#","name":"n"},',
-    '{"type":"resource","resource":{"uri":"a:#","text":""}},',
-]
+    '{"type":"text","text":"a"},', '{"type":"image","data":"AAAA","mimeType":"a/b"},', '{"type":"t#"},',
+    '{"type":"resource_link","uri":"a:#","name":"n"},', '{"type":"resource","resource":{"uri":"a:#","text":""}},',
+]  # fmt: skip
 PROPERTY = '"n#":{"type":"string","x-mcp-header":"H#"},'
 SCHEMA = ['"allOf":[{', '}],"n#":[{', '"items":{', '"$ref":"#/a",', '"n#":true,', '"pattern":"a*",', '"a":{"a":{']
 INNER = '{"type":"object","properties":{'
@@ -153,25 +150,18 @@ PARSERS: dict[str, Parser] = {
         ["", '"n":1},"jsonrpc":"2.0","method":"m","id":1}', "1]", '"}'],
     ),
     "search_ends": Parser(
-        lambda text: is_response(text.encode(), None),
-        ['{"result":{', "{", '{"id":"'],
-        [NAMES, '"n":1,', "1,", "[", "]", "{", "}", "\\", '\\"', '"', '"id":#,', "9"],
-        ["", '},"id":7}'],
+        lambda text: is_response(text.encode(), None), ['{"result":{', "{", '{"id":"'],
+        [NAMES, '"n":1,', "1,", "[", "]", "{", "}", "\\", '\\"', '"', '"id":#,', "9"], ["", '},"id":7}'],
     ),
     "lines": Parser(
-        lambda text: _in_pieces(LineReader(lambda message: None).feed, text),
-        OPEN,
-        ["\n", " ", '{"jsonrpc":"2.0","method":"m"}\n', "[]\n", "\r\n"],
-        ["", "\n"],
+        lambda text: _in_pieces(LineReader(lambda message: None).feed, text), OPEN,
+        ["\n", " ", '{"jsonrpc":"2.0","method":"m"}\n', "[]\n", "\r\n"], ["", "\n"],
     ),
     "requests": Parser(
         _requests,
         [
-            "",
-            "POST / HTTP/1.1\r\nHost: a\r\n",
-            "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n",
-            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n",
-            "GET /",
+            "", "POST / HTTP/1.1\r\nHost: a\r\n", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n",
+            "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", "GET /",
         ],
         [
             *("\r\n", "N#: a\r\n", "a: b\r\n", " ", "1\r\na\r\n", "GET / HTTP/1.1\r\nHost: a\r\n\r\n"),
@@ -180,10 +170,8 @@ PARSERS: dict[str, Parser] = {
         ["", "\r\n\r\n"],
     ),
     "response": Parser(
-        lambda text: parse_response_head(text.encode(), 100),
-        ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 "],
-        ["N#: a\r\n", "a: b\r\n", "\r\n", " ", "Content-Length: 1\r\n"],
-        ["", "\r\n\r\n"],
+        lambda text: parse_response_head(text.encode(), 100), ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 "],
+        ["N#: a\r\n", "a: b\r\n", "\r\n", " ", "Content-Length: 1\r\n"], ["", "\r\n\r\n"],
     ),
     "chunks": Parser(
         _chunks, ["", "ffff\r\n"], ["1\r\na\r\n", "0", "1;a=b\r\na\r\n", ";a=b", "a:b\r\n", "\r\n"], ["", "0\r\n\r\n"]
@@ -233,10 +221,8 @@ PARSERS: dict[str, Parser] = {
         ['"a"]}', '"a":1}'],
     ),
     "key set": Parser(
-        lambda text: parse_key_set(text.encode()),
-        ['{"keys":['],
-        ['{"kty":"EC","crv":"P-256","kid":"#","x":"AA","y":"AA"},', '{"kty":"a#"},'],
-        ["{}]}"],
+        lambda text: parse_key_set(text.encode()), ['{"keys":['],
+        ['{"kty":"EC","crv":"P-256","kid":"#","x":"AA","y":"AA"},', '{"kty":"a#"},'], ["{}]}"],
     ),
     "token": Parser(parse_jws, ["", "e30."], ["e30.", "a", "A", "."]),
     "header value": Parser(decode_value, ["", "=?base64?"], ["QUFB", " ", "\t"], ["", "?=", "x"]),
@@ -254,9 +240,7 @@ PARSERS: dict[str, Parser] = {
     "meta keys": Parser(_json(check_meta_keys), ["{"], ['"n#":1,', '"a.b#/c":1,'], ['"a":1}']),
     "media": Parser(lambda text: check_media(text, "image/png"), [""], ["AAAA", "=", "\n"]),
     "input requests": Parser(
-        _json(read_input_requests),
-        ['{"inputRequests":{'],
-        ['"n#":{"method":"roots/list"},', '"n#":{},'],
+        _json(read_input_requests), ['{"inputRequests":{'], ['"n#":{"method":"roots/list"},', '"n#":{},'],
         ['"a":{"method":"roots/list"}}}'],
     ),
     "tools": Parser(
@@ -269,9 +253,7 @@ PARSERS: dict[str, Parser] = {
         _read(CallToolResult), ['{"resultType":"complete","content":['], BLOCKS, ['{"type":"text","text":""}]}']
     ),
     "cut result": Parser(
-        _cut,
-        ['{"content":[', '{"content":[],"structuredContent":['],
-        [*BLOCKS, '[{"a#":', "1,"],
+        _cut, ['{"content":[', '{"content":[],"structuredContent":['], [*BLOCKS, '[{"a#":', "1,"],
         ['{"type":"text","text":""}]}'],
     ),
     "prompt": Parser(
@@ -321,7 +303,7 @@ PARSERS: dict[str, Parser] = {
     ),
     "escape": Parser(escape_hidden, [""], []),
     "show": Parser(lambda text: show_text(text, io.StringIO()), [""], []),
-}
+}  # fmt: skip
 
 
 def _seconds(parser: Parser, text: str, attempts: int) -> float:

@@ -34,12 +34,9 @@ class Recorded:
         said: a regular expression for the output on stderr when the server is ready. The block receives the match.
         """
         with subprocess.Popen(
-            self.command(server),
-            cwd=ROOT,
-            env={**os.environ, **(env or {})},
-            stdin=subprocess.DEVNULL,
+            self.command(server), cwd=ROOT, env={**os.environ, **(env or {})}, stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
-        ) as process:
+        ) as process:  # fmt: skip
             try:
                 deadline = time.monotonic() + PATIENCE
                 while (match := re.search(said, self.stderr)) is None:

@@ -100,15 +100,10 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
 
     def report(target: Sequence[str]) -> dict[str, Any]:
         ran = subprocess.run(
-            [peers / program, SCRIPTS / script, *arguments, *target],
-            cwd=ROOT,
-            env={**os.environ, "MCP_REF_PEERS": str(peers)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            encoding="utf-8",
-            timeout=120,
-        )
+            [peers / program, SCRIPTS / script, *arguments, *target], cwd=ROOT,
+            env={**os.environ, "MCP_REF_PEERS": str(peers)}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
+            encoding="utf-8", timeout=120,
+        )  # fmt: skip
         if ran.returncode != 0:
             pytest.fail(f"{request.param}\n{ran.stdout}\n{ran.stderr}\nThe server's stderr:\n{server.stderr}")
         reported: dict[str, Any] = json.loads(ran.stdout)
@@ -289,12 +284,9 @@ def test_elicitation_asks_the_user_and_gets_the_three_answers(visit: Visit) -> N
 def test_form_has_defaults_of_every_type(visit: Visit) -> None:
     fields = visit.report["elicitation"][3]["requestedSchema"]["properties"]
     assert {name: (field["type"], field["default"]) for name, field in fields.items()} == {
-        "name": ("string", "John Doe"),
-        "age": ("integer", 30),
-        "score": ("number", 95.5),
-        "status": ("string", "active"),
-        "verified": ("boolean", True),
-    }
+        "name": ("string", "John Doe"), "age": ("integer", 30), "score": ("number", 95.5),
+        "status": ("string", "active"), "verified": ("boolean", True),
+    }  # fmt: skip
     assert fields["status"]["enum"] == ["active", "inactive", "pending"]
     action, content = text(visit.call("test_elicitation_sep1034_defaults")).split(", content=")
     assert action == "Elicitation completed: action=accept"
@@ -311,12 +303,9 @@ def test_form_has_every_kind_of_choice(visit: Visit) -> None:
     action, content = text(visit.call("test_elicitation_sep1330_enums")).split(", content=")
     assert action == "Elicitation completed: action=accept"
     assert json.loads(content) == {
-        "untitledSingle": "option1",
-        "titledSingle": "value1",
-        "legacyEnum": "opt1",
-        "untitledMulti": ["option1"],
+        "untitledSingle": "option1", "titledSingle": "value1", "legacyEnum": "opt1", "untitledMulti": ["option1"],
         "titledMulti": ["value1"],
-    }
+    }  # fmt: skip
 
 
 def test_client_resumes_a_stream_that_the_server_closes_and_gets_the_response(visit: Visit) -> None:
@@ -452,13 +441,11 @@ def test_prompts_are_filled_in(visit: Visit) -> None:
         {
             "type": "resource",
             "resource": {
-                "uri": "test://embedded",
-                "mimeType": "text/plain",
-                "text": "Embedded resource content for testing.",
+                "uri": "test://embedded", "mimeType": "text/plain", "text": "Embedded resource content for testing.",
             },
         },
         words("Please process the embedded resource above."),
-    ]
+    ]  # fmt: skip
     assert contents(visit.prompt("test_prompt_with_image")) == [
         {"type": "image", "data": PNG, "mimeType": "image/png"},
         words("Please analyze the image above."),
@@ -498,14 +485,9 @@ def test_modern_only_server_refuses_a_handshake(
 ) -> None:
     with served(peers, recorded, transport, "--revision", "2026-07-28") as target:
         ran = subprocess.run(
-            [peers / program, SCRIPTS / script, *target],
-            cwd=ROOT,
-            env={**os.environ, "MCP_REF_PEERS": str(peers)},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+            [peers / program, SCRIPTS / script, *target], cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers)},
+            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
         assert ran.returncode == 0, ran.stderr
         assert json.loads(ran.stdout) == ["2026-07-28", "2026-07-28", -32022]
     assert recorded.alive() == []
@@ -522,13 +504,10 @@ def test_server_that_stops_completes_the_subscriptions_of_its_clients(
         with served(peers, recorded, "http") as [url]:
             client = stack.enter_context(
                 subprocess.Popen(
-                    [peers / program, SCRIPTS / script, url],
-                    env={**os.environ, "MCP_REF_PEERS": str(peers)},
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.PIPE,
-                    text=True,
+                    [peers / program, SCRIPTS / script, url], env={**os.environ, "MCP_REF_PEERS": str(peers)},
+                    stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True,
                 )
-            )
+            )  # fmt: skip
             stack.callback(client.kill)
             assert client.stdout is not None and select.select([client.stdout], [], [], 20)[0]
             assert client.stdout.readline() == "listening\n"
@@ -544,14 +523,10 @@ def test_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transp
 
     def inspect(target: list[str], *arguments: str) -> Any:
         ran = subprocess.run(
-            [programs / "node", programs / "mcp-inspector", "--cli", *target, *arguments],
-            cwd=ROOT,
-            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-        )
+            [programs / "node", programs / "mcp-inspector", "--cli", *target, *arguments], cwd=ROOT,
+            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60,
+        )  # fmt: skip
         assert ran.returncode == 0, ran.stderr + recorded.stderr
         return json.loads(ran.stdout[ran.stdout.index("{") :])
 

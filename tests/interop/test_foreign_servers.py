@@ -65,14 +65,9 @@ class Host:
 
     def client(self, where: Where, **options: Any) -> Client:
         return Client(
-            where,
-            sampling=self.sample,
-            elicitation=self.elicit,
-            elicitation_url=True,
-            on_log=self.logs.append,
-            on_resources_changed=self.resources_changed.set,
-            **options,
-        )
+            where, sampling=self.sample, elicitation=self.elicit, elicitation_url=True, on_log=self.logs.append,
+            on_resources_changed=self.resources_changed.set, **options,
+        )  # fmt: skip
 
 
 def node_server(peers: Path, name: str, *arguments: str | Path) -> list[str | Path]:
@@ -163,11 +158,8 @@ async def test_tools_depend_on_what_the_client_declared(everything: Where) -> No
     async with Host().client(everything, roots=["file:///home/ada"]) as client:
         await client.ping()  # this server adds tools when it is told that the client is initialized
         assert {tool.name for tool in await client.list_tools()} >= {
-            "get-roots-list",
-            "trigger-elicitation-request",
-            "trigger-sampling-request",
-            "trigger-url-elicitation",
-        }
+            "get-roots-list", "trigger-elicitation-request", "trigger-sampling-request", "trigger-url-elicitation",
+        }  # fmt: skip
         await client.call_tool("get-roots-list")  # else it asks 350 ms later, and waits a minute for the answer
 
 
@@ -606,12 +598,10 @@ LIBRARIES = {
     "python-sdk-1": Library("python-sdk-1/bin/python", PYTHON, missing=0),
     "python-sdk-2": Library("python-sdk-2/bin/python", PYTHON, bug="Error executing tool fail", stateless=STATELESS),
     "typescript-sdk-2": Library(
-        "node_modules/.bin/node",
-        ["stdio", "streamable-http", "stateless"],
-        unknown_tool_is_an_error=True,
+        "node_modules/.bin/node", ["stdio", "streamable-http", "stateless"], unknown_tool_is_an_error=True,
         stateless=("stateless",),
     ),
-}
+}  # fmt: skip
 
 
 @contextmanager

@@ -100,10 +100,8 @@ def test_host_with_a_file_of_eight_servers_survives_the_death_of_each(
             states = {status.name: status for status in host.status()}
             assert {name: status.last_error for name, status in states.items() if status.tools == 0} == {}
             assert {name: status.era for name, status in states.items() if status.era == "modern"} == {
-                "modern": "modern",
-                "git": "modern",
-                "time": "modern",
-            }
+                "modern": "modern", "git": "modern", "time": "modern",
+            }  # fmt: skip
             listed = await host.list_tools()
             assert len({tool.model_name for tool in listed}) == len(listed) > 50
             assert sorted(request.server for request in asked if request.kind == "start") == sorted(states)

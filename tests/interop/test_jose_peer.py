@@ -139,16 +139,10 @@ def change_key(case: Case, dice: random.Random) -> Case:
 
 
 MUTATIONS: list[Callable[[Case, random.Random], Case]] = [
-    lambda case, dice: change_part(case, dice, 2),
-    lambda case, dice: change_part(case, dice, 1),
-    lambda case, dice: change_part(case, dice, 0),
-    change_character,
-    change_end,
-    change_length,
-    change_numbers,
-    change_algorithm,
-    change_key,
-]
+    lambda case, dice: change_part(case, dice, 2), lambda case, dice: change_part(case, dice, 1),
+    lambda case, dice: change_part(case, dice, 0), change_character, change_end, change_length, change_numbers,
+    change_algorithm, change_key,
+]  # fmt: skip
 
 
 def test_verify_agrees_with_pyjwt(peers: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,8 +20,6 @@ mcp_ref.Server = functools.partial(  # type: ignore[misc]
 from tests.interop.peers.served import server  # noqa: E402
 
 server.run_http(
-    port=int(os.environ["PORT"]),
-    store=RedisEventStore(url, lease_seconds=2),
-    health=True,
+    port=int(os.environ["PORT"]), store=RedisEventStore(url, lease_seconds=2), health=True,
     trusted_proxies=["127.0.0.1"],
-)
+)  # fmt: skip

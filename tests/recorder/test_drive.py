@@ -38,12 +38,9 @@ from tests.settings import HOME, MODERN
 EVERYTHING = forked("-m", "mcp_ref", "run", "examples/everything.py")
 
 WRONG = [
-    "unknown method (-32601)",
-    "unknown tool (-32602)",
-    "wrong cursor (-32602)",
-    "unknown resource (-32002)",
+    "unknown method (-32601)", "unknown tool (-32602)", "wrong cursor (-32602)", "unknown resource (-32002)",
     "unknown prompt (-32602)",
-]
+]  # fmt: skip
 """The wrong requests of a drive, and how a server of 2025-11-25 refuses them."""
 
 BROKEN = """
@@ -459,19 +456,10 @@ def test_check_report_has_a_paragraph_for_each_revision_and_one_line_for_an_erro
     show_report(report, *judge(report))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[:14] == [
-        "2026-07-28  2 tools (1 called), 1 prompt",
-        "refuses x (-32602), y (403)",
-        "ERROR: accepts z: the server did not refuse it",
-        r"note: ping: no\u{a}\u{a}a 1: 0",
-        "2025-11-25  the same",
-        *[r"2025-06-18  not spoken: no\u{1b}[2J\u{a}fake"] * 2,
-        "2024-11-05  connects, and offers nothing",
-        "",
-        "definitions that models or hosts misread:",
-        "t: odd",
-        "u: odd",
-        "",
-        "a 1: 1 error, 0 warnings in 5 events",
-    ]
+        "2026-07-28  2 tools (1 called), 1 prompt", "refuses x (-32602), y (403)",
+        "ERROR: accepts z: the server did not refuse it", r"note: ping: no\u{a}\u{a}a 1: 0", "2025-11-25  the same",
+        *[r"2025-06-18  not spoken: no\u{1b}[2J\u{a}fake"] * 2, "2024-11-05  connects, and offers nothing", "",
+        "definitions that models or hosts misread:", "t: odd", "u: odd", "", "a 1: 1 error, 0 warnings in 5 events",
+    ]  # fmt: skip
     assert lines[15] == "error: server: the result of ping has the member a"
     assert '{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}' in lines[16:]

@@ -284,10 +284,8 @@ def test_record_passes_100_mb_in_constant_memory(tmp_path: Path) -> None:
 def test_record_writes_no_secret(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     lines = [
-        b'{"params": {"arguments": {"password": "hunter2-a"}}}\n',
-        b"token: hunter2-b\n",
-        b'{"api_key": "hunter2-c',
-    ]
+        b'{"params": {"arguments": {"password": "hunter2-a"}}}\n', b"token: hunter2-b\n", b'{"api_key": "hunter2-c',
+    ]  # fmt: skip
     source = "import sys; sys.stdin.read(); print('the password is hunter2-d', file=sys.stderr)"
     exchange(start(path, *python(source), "--token=hunter2-e", "--api-key", "hunter2-f"), lines)
     assert len(events_of(path)) == 6

@@ -121,11 +121,8 @@ def write_recording(path: Path, *messages: tuple[str, object]) -> None:
 def call(id: int, name: str, token: object = None, **arguments: object) -> dict[str, object]:
     meta = {"_meta": {"progressToken": token}} if token is not None else {}
     return {
-        "jsonrpc": "2.0",
-        "id": id,
-        "method": "tools/call",
-        "params": {"name": name, "arguments": arguments, **meta},
-    }
+        "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments, **meta},
+    }  # fmt: skip
 
 
 def result(id: int, **members: object) -> dict[str, object]:
@@ -232,11 +229,8 @@ def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(tmp_pa
         asked = {**opening, "params": {"protocolVersion": recorded}}
     write_recording(path, ("client", asked), ("server", result(1, protocolVersion=recorded)))
     wrong = {
-        "jsonrpc": "2.0",
-        "id": 7,
-        "method": "server/discover",
-        "params": {"_meta": {PROTOCOL_VERSION: "2030-01-01"}},
-    }
+        "jsonrpc": "2.0", "id": 7, "method": "server/discover", "params": {"_meta": {PROTOCOL_VERSION: "2030-01-01"}},
+    }  # fmt: skip
     found, status, _ = replayed(path, wrong)
     hint = f"the recording is of revision {recorded}; `replay --revision` converts it to another one"
     error: object = {"code": -32601, "message": f"server/discover is not in the recording; {hint}"}

@@ -74,15 +74,11 @@ async def main(era: str, command: list[str]) -> dict[str, Any]:
             ping=None if modern else client.session.send_ping,
         )
         methods = SimpleNamespace(
-            list_tools=client.list_tools_mcp,
-            list_resources=client.list_resources_mcp,
-            list_resource_templates=client.list_resource_templates_mcp,
-            list_prompts=client.list_prompts_mcp,
-            call_tool=call_tool,
-            read_resource=client.read_resource_mcp,
-            get_prompt=client.get_prompt_mcp,
+            list_tools=client.list_tools_mcp, list_resources=client.list_resources_mcp,
+            list_resource_templates=client.list_resource_templates_mcp, list_prompts=client.list_prompts_mcp,
+            call_tool=call_tool, read_resource=client.read_resource_mcp, get_prompt=client.get_prompt_mcp,
             complete=client.complete_mcp,
-        )
+        )  # fmt: skip
         return {"initialize": initialized(client), **await run(methods, seen, dialect)}
 
 

@@ -22,15 +22,10 @@ async def main(command: list[str]) -> dict[str, Any]:
     async with (
         transport(command) as (reading, writing, *_),
         ClientSession(
-            reading,
-            writing,
-            sampling_callback=seen.sample,
-            elicitation_callback=seen.elicit,
-            list_roots_callback=seen.list_roots,
-            logging_callback=seen.log,
-            message_handler=seen.message,
+            reading, writing, sampling_callback=seen.sample, elicitation_callback=seen.elicit,
+            list_roots_callback=seen.list_roots, logging_callback=seen.log, message_handler=seen.message,
         ) as session,
-    ):
+    ):  # fmt: skip
         initialized = plain(await session.initialize())
 
         async def call_logging_at(level: Any, tool: str) -> Any:

@@ -24,14 +24,10 @@ LOG_LEVEL = "io.modelcontextprotocol/logLevel"
 async def main(era: str, command: list[str]) -> dict[str, Any]:
     seen = Seen(types)
     async with Client(
-        target(command),
-        mode="legacy" if era == "legacy" else "auto",
-        sampling_callback=seen.sample,
-        elicitation_callback=seen.elicit,
-        list_roots_callback=seen.list_roots,
-        logging_callback=seen.log,
+        target(command), mode="legacy" if era == "legacy" else "auto", sampling_callback=seen.sample,
+        elicitation_callback=seen.elicit, list_roots_callback=seen.list_roots, logging_callback=seen.log,
         message_handler=seen.message,
-    ) as client:
+    ) as client:  # fmt: skip
         modern = client.protocol_version in MODERN_PROTOCOL_VERSIONS
 
         async def call_logging_at(level: Any, tool: str) -> Any:

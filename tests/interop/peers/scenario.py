@@ -67,11 +67,9 @@ class Seen:
 def initialized(client: Any) -> dict[str, Any]:
     """Return what a client of version 2 knows of its server, as the result of `initialize`."""
     return {
-        "protocolVersion": client.protocol_version,
-        "serverInfo": plain(client.server_info),
-        "capabilities": plain(client.server_capabilities),
-        "instructions": client.instructions,
-    }
+        "protocolVersion": client.protocol_version, "serverInfo": plain(client.server_info),
+        "capabilities": plain(client.server_capabilities), "instructions": client.instructions,
+    }  # fmt: skip
 
 
 async def run(client: Any, seen: Seen, dialect: Dialect) -> dict[str, Any]:
