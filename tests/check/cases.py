@@ -14,6 +14,8 @@ from tests.check.conversations import (
     STARTED,
     HttpRecording,
     Messages,
+    answered,
+    asked,
     cacheable,
     complete,
     error,
@@ -51,9 +53,17 @@ def http_case(broken: HttpRecording, clean: HttpRecording) -> Case:
     return broken.events, clean.events, HTTP
 
 
+def progress(token: Any, value: Any) -> Any:
+    return from_server(None, "notifications/progress", {"progressToken": token, "progress": value})
+
+
+def cancelled(id: Any) -> Any:
+    return from_client(None, "notifications/cancelled", {"requestId": id})
+
+
 def refused_request(params: Any, revision: str = "2025-11-25", method: str = "sampling/createMessage") -> Messages:
     """Return a request of the server, and its refusal by the user."""
-    return [from_server(1, method, params), from_client(1, **error(-1))]
+    return asked(1, method, params, **error(-1))
 
 
 def sampling_params(messages: Any, **more: Any) -> dict[str, Any]:
@@ -70,11 +80,11 @@ HELLO = sampling_params([chat_message("user", *TEXT)])
 
 
 def tools_listed(*tools: Any, id: Any = 1, **more: Any) -> Messages:
-    return [from_client(id, "tools/list", {}), from_server(id, result={"tools": [*tools], **more})]
+    return answered(id, "tools/list", {}, result={"tools": [*tools], **more})
 
 
 def tool_called(result: Any, tool: Any = TOOL, **params: Any) -> Messages:
-    return [*tools_listed(tool), from_client(2, "tools/call", {"name": "t", **params}), from_server(2, result=result)]
+    return [*tools_listed(tool), *answered(2, "tools/call", {"name": "t", **params}, result=result)]
 
 
 def form_params(schema: Any, **more: Any) -> dict[str, Any]:
@@ -90,13 +100,12 @@ TASKS = {**TOOL, "execution": {"taskSupport": "optional"}}
 TASKS_ONLY, NO_TASKS = ({**TOOL, "execution": {"taskSupport": support}} for support in ("required", "forbidden"))
 TASK_BEGUN: Messages = [
     *tools_listed(TASKS),
-    from_client(2, "tools/call", {"name": "t", "task": {}}),
-    from_server(2, result={"task": TASK}),
+    *answered(2, "tools/call", {"name": "t", "task": {}}, result={"task": TASK}),
 ]
 
 
 def task_polled(id: Any, status: str, method: str = "tasks/get", **more: Any) -> Messages:
-    return [from_client(id, method, {"taskId": "T"}), from_server(id, result={**TASK, "status": status, **more})]
+    return answered(id, method, {"taskId": "T"}, result={**TASK, "status": status, **more})
 
 
 LISTEN: Messages = [stateless(1, "subscriptions/listen", {"notifications": {"toolsListChanged": True}})]
@@ -132,183 +141,97 @@ CALLED = complete(2, content=[])
 
 CASES: dict[str, Case] = {
     # ------------------------------------------------------------------------------------------------ JSON-RPC
-    "json_rpc": legacy_case([("client", {"jsonrpc": "1.0", "id": 1, "method": "ping"})], [from_client(1, "ping"), from_server(1, result={})]),
+    "json_rpc": legacy_case([("client", {"jsonrpc": "1.0", "id": 1, "method": "ping"})], answered(1)),
     "utf_8": legacy_case([("client", b'{"jsonrpc":"2.0","method":"\xff"}')], []),
-    "request_id": legacy_case([("client", {"jsonrpc": "2.0", "id": None, "method": "ping"})], [from_client("", "ping"), from_server("", result={})]),
-    "notification_without_id": legacy_case(
-        [from_client(1, "notifications/roots/list_changed"), from_server(1, **error(-32601))], [from_client(None, "notifications/roots/list_changed")]
-    ),
-    "result_or_error": legacy_case(
-        [from_client(1, "ping"), from_server(1, result={}, **error(1))], [from_client(1, "ping"), from_server(1, **error(1))]
-    ),
-    "error_object": legacy_case([from_client(1, "ping"), from_server(1, error={"code": "1"})], [from_client(1, "ping"), from_server(1, **error(1, ""))]),
-    "response_id": legacy_case([from_client(1, "ping"), from_server(1, result={}), from_server(1, result={})], [from_client(1, "ping"), from_server(1, result={})]),
-    "id_used_once": legacy_case(
-        [from_client(1, "ping"), from_server(1, result={}), from_client(1, "ping"), from_server(1, result={})],
-        [from_client(1, "ping"), from_server(1, result={}), from_client("1", "ping"), from_server("1", result={}), from_server(1, "ping"), from_client(1, result={})],
-    ),
+    "request_id": legacy_case([("client", {"jsonrpc": "2.0", "id": None, "method": "ping"})], answered("")),
+    "notification_without_id": legacy_case(answered(1, "notifications/roots/list_changed", **error(-32601)), [from_client(None, "notifications/roots/list_changed")]),
+    "result_or_error": legacy_case(answered(1, "ping", result={}, **error(1)), answered(1, "ping", **error(1))),
+    "error_object": legacy_case(answered(1, "ping", error={"code": "1"}), answered(1, "ping", **error(1, ""))),
+    "response_id": legacy_case([*answered(1), from_server(1, result={})], answered(1)),
+    "id_used_once": legacy_case([*answered(1), *answered(1)], [*answered(1), *answered("1"), *asked(1)]),
     "id_in_flight": modern_case([*LISTEN, *ACKNOWLEDGED, stateless(1, "x")], [*LISTEN, *ACKNOWLEDGED, stateless(2, "x"), from_server(2, **error(-32601))]),
-    "no_batch": legacy_case([("client", [{"jsonrpc": "2.0", "id": 1, "method": "ping"}])], [from_client(1, "ping"), from_server(1, result={})]),
+    "no_batch": legacy_case([("client", [{"jsonrpc": "2.0", "id": 1, "method": "ping"}])], answered(1)),
     "specified_code": modern_case([stateless(1, "x"), from_server(1, **error(-32050))], [stateless(1, "x"), from_server(1, **error(-31050))]),
-    "replaced_code": modern_case(
-        [stateless(1, "resources/read", {"uri": "a:b"}), from_server(1, **error(-32002))],
-        [stateless(1, "resources/read", {"uri": "a:b"}), from_server(1, **error(-32602))],
-    ),
+    "replaced_code": modern_case([stateless(1, "resources/read", {"uri": "a:b"}), from_server(1, **error(-32002))],
+        [stateless(1, "resources/read", {"uri": "a:b"}), from_server(1, **error(-32602))]),
     "reserved_code": modern_case([stateless(1, "x"), from_server(1, **error(-32001))], [stateless(1, "x"), from_server(1, **error(-1))]),
     "result_type": modern_case([CALL, from_server(1, result={"content": []})], [CALL, complete(1, content=[])]),
-    "known_result_type": modern_case(
-        [CALL, from_server(1, result={"resultType": "odd"})], [CALL, complete(1, content=[])]
-    ),
+    "known_result_type": modern_case([CALL, from_server(1, result={"resultType": "odd"})], [CALL, complete(1, content=[])]),
     "no_request_of_server": modern_case([from_server(1, "roots/list")], [from_server(None, "x")]),
     "no_response_of_client": modern_case([from_client(7, result={})], [from_client(None, "x")]),
-    "never_answered": legacy_case([from_client(1, "ping")], [from_client(1, "ping"), from_server(1, result={})]),
+    "never_answered": legacy_case([from_client(1, "ping")], answered(1)),
     # ---------------------------------------------------------------------------------------------- lifecycle
-    "initialize_first": case_without_handshake([from_client(1, "tools/list"), from_server(1, **error(-32600))], [from_client(1, "ping"), from_server(1, result={}), *handshake()]),
-    "capability_members": case_without_handshake(
-        handshake(server={"tools": {"listChanged": "yes"}}), handshake("2025-06-18", client={"sampling": {"tools": True}})
-    ),
+    "initialize_first": case_without_handshake(answered(1, "tools/list", **error(-32600)), [*answered(1), *handshake()]),
+    "capability_members": case_without_handshake(handshake(server={"tools": {"listChanged": "yes"}}), handshake("2025-06-18", client={"sampling": {"tools": True}})),
     "initialize_alone": case_without_handshake([("client", [handshake("2025-03-26")[0][1]])], handshake("2025-03-26")),
-    "client_waits_for_initialize": case_without_handshake(
-        [handshake()[0], from_client(1, "tools/list"), *handshake()[1:], from_server(1, result={"tools": []})],
-        [handshake()[0], from_client(1, "ping"), *handshake()[1:], from_server(1, result={})],
-    ),
-    "server_waits_for_initialized": case_without_handshake(
-        [*handshake()[:2], from_server(1, "roots/list"), handshake()[2], from_client(1, result={"roots": []})],
-        [*handshake()[:2], from_server(1, "ping"), handshake()[2], from_client(1, result={})],
-    ),
-    "initialized_is_sent": case_without_handshake(
-        [*handshake()[:2], from_client(1, "tools/list"), from_server(1, result={"tools": []})],
-        [*handshake(), from_client(1, "tools/list"), from_server(1, result={"tools": []})],
-    ),
+    "client_waits_for_initialize": case_without_handshake([handshake()[0], from_client(1, "tools/list"), *handshake()[1:], from_server(1, result={"tools": []})],
+        [handshake()[0], from_client(1, "ping"), *handshake()[1:], from_server(1, result={})]),
+    "server_waits_for_initialized": case_without_handshake([*handshake()[:2], from_server(1, "roots/list"), handshake()[2], from_client(1, result={"roots": []})],
+        [*handshake()[:2], from_server(1, "ping"), handshake()[2], from_client(1, result={})]),
+    "initialized_is_sent": case_without_handshake([*handshake()[:2], *answered(1, "tools/list", result={"tools": []})], [*handshake(), *answered(1, "tools/list", result={"tools": []})]),
     "negotiated_revision": case_without_handshake([handshake()[0], handshake(MODERN)[1]], handshake()[:2]),
-    "method_of_revision": legacy_case(
-        [from_server(1, "elicitation/create", form_params(FLAT)), from_client(1, **error(-32601))],
-        [from_server(1, "roots/list"), from_client(1, result={"roots": []})], revision="2025-03-26",
-    ),
-    "capability_of_receiver": legacy_case(
-        [from_server(1, "roots/list"), from_client(1, **error(-32601))], [from_server(1, "ping"), from_client(1, result={})], client={}
-    ),
-    "capability_of_sender": legacy_case(
-        [from_server(None, "notifications/tools/list_changed")], [from_server(None, "notifications/progress", {"progressToken": 1, "progress": 1})][:0],
-        server={"tools": {}},
-    ),
-    "empty_pong": legacy_case([from_client(1, "ping"), from_server(1, result={"a": 1})], [from_client(1, "ping"), from_server(1, result={"_meta": {}})]),
-    "supported_is_listed": modern_case(
-        [stateless(1, "x", revision="2030-01-01"), from_server(1, **error(-32022))],
-        [stateless(1, "x", revision="2030-01-01"), from_server(1, **error(-32022, data={"supported": [MODERN], "requested": "2030-01-01"}))],
-    ),
-    "required_capabilities_are_listed": modern_case(
-        [stateless(1, "x"), from_server(1, **error(-32021))],
-        [stateless(1, "x"), from_server(1, **error(-32021, data={"requiredCapabilities": {"roots": {}}}))],
-    ),
-    "discover_is_served": case_without_handshake(
-        [stateless(1, "tools/list"), cacheable(1, tools=[]), stateless(2, "server/discover"), from_server(2, **error(-32601))],
-        [stateless(1, "tools/list"), cacheable(1, tools=[]), stateless(2, "x"), from_server(2, **error(-32601))],
-    ),
-    "probe_comes_first": case_without_handshake(
-        [stateless(1, "tools/list"), from_server(1, **error(-32601)), from_client(2, "initialize", handshake()[0][1]["params"]), from_server(2, **error(1))],
-        [stateless(1, "server/discover"), from_server(1, **error(-32601)), from_client(2, "initialize", handshake()[0][1]["params"]), from_server(2, **error(1))],
-    ),
-    "discover_names_modern": case_without_handshake(
-        [stateless(0, "server/discover"), cacheable(0, supportedVersions=["2025-11-25"], capabilities={})],
-        [stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities={})],
-    ),
-    "refusal_names_revisions": modern_case(
-        [from_client(2, "initialize", handshake()[0][1]["params"]), from_server(2, **error(-32601))],
-        [from_client(2, "initialize", handshake()[0][1]["params"]), from_server(2, **error(-32601, f"only {MODERN}"))],
-    ),
+    "method_of_revision": legacy_case(asked(1, "elicitation/create", form_params(FLAT), **error(-32601)), asked(1, "roots/list", result={"roots": []}), revision="2025-03-26"),
+    "capability_of_receiver": legacy_case(asked(1, "roots/list", **error(-32601)), asked(1), client={}),
+    "capability_of_sender": legacy_case([from_server(None, "notifications/tools/list_changed")], [progress(1, 1)][:0], server={"tools": {}}),
+    "empty_pong": legacy_case(answered(1, "ping", result={"a": 1}), answered(1, "ping", result={"_meta": {}})),
+    "supported_is_listed": modern_case([stateless(1, "x", revision="2030-01-01"), from_server(1, **error(-32022))],
+        [stateless(1, "x", revision="2030-01-01"), from_server(1, **error(-32022, data={"supported": [MODERN], "requested": "2030-01-01"}))]),
+    "required_capabilities_are_listed": modern_case([stateless(1, "x"), from_server(1, **error(-32021))],
+        [stateless(1, "x"), from_server(1, **error(-32021, data={"requiredCapabilities": {"roots": {}}}))]),
+    "discover_is_served": case_without_handshake([stateless(1, "tools/list"), cacheable(1, tools=[]), stateless(2, "server/discover"), from_server(2, **error(-32601))],
+        [stateless(1, "tools/list"), cacheable(1, tools=[]), stateless(2, "x"), from_server(2, **error(-32601))]),
+    "probe_comes_first": case_without_handshake([stateless(1, "tools/list"), from_server(1, **error(-32601)), *answered(2, "initialize", handshake()[0][1]["params"], **error(1))],
+        [stateless(1, "server/discover"), from_server(1, **error(-32601)), *answered(2, "initialize", handshake()[0][1]["params"], **error(1))]),
+    "discover_names_modern": case_without_handshake([stateless(0, "server/discover"), cacheable(0, supportedVersions=["2025-11-25"], capabilities={})],
+        [stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities={})]),
+    "refusal_names_revisions": modern_case(answered(2, "initialize", handshake()[0][1]["params"], **error(-32601)),
+        answered(2, "initialize", handshake()[0][1]["params"], **error(-32601, f"only {MODERN}"))),
     # --------------------------------------------------------------------------------------------------- _meta
-    "meta_keys": legacy_case([from_client(1, "ping", {"_meta": {"-a": 1}}), from_server(1, result={})], [from_client(1, "ping", {"_meta": {"a.b/c": 1}}), from_server(1, result={})]),
-    "trace_context": modern_case(
-        [from_client(1, "x", {"_meta": {**stateless_params()["_meta"], "traceparent": "1"}}), from_server(1, **error(-32601))],
-        [from_client(1, "x", {"_meta": {**stateless_params()["_meta"], "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}}), from_server(1, **error(-32601))],
-    ),
-    "required_meta": modern_case([from_client(1, "x"), from_server(1, **error(-32602))], [stateless(1, "x"), from_server(1, **error(-32602))]),
-    "client_info": modern_case([from_client(1, "x", {"_meta": {k: v for k, v in stateless_params()["_meta"].items() if "Info" not in k}}), from_server(1, **error(-32601))],
-                       [stateless(1, "x"), from_server(1, **error(-32601))]),
+    "meta_keys": legacy_case(answered(1, "ping", {"_meta": {"-a": 1}}), answered(1, "ping", {"_meta": {"a.b/c": 1}})),
+    "trace_context": modern_case(answered(1, "x", {"_meta": {**stateless_params()["_meta"], "traceparent": "1"}}, **error(-32601)),
+        answered(1, "x", {"_meta": {**stateless_params()["_meta"], "traceparent": f"00-{'a' * 32}-{'b' * 16}-01"}}, **error(-32601))),
+    "required_meta": modern_case(answered(1, "x", **error(-32602)), [stateless(1, "x"), from_server(1, **error(-32602))]),
+    "client_info": modern_case(answered(1, "x", {"_meta": {k: v for k, v in stateless_params()["_meta"].items() if "Info" not in k}}, **error(-32601)),
+        [stateless(1, "x"), from_server(1, **error(-32601))]),
     "server_info": modern_case([CALL, from_server(1, result={"resultType": "complete", "content": []})], [CALL, complete(1, content=[])]),
-    "server_info_of_discover": case_without_handshake(
-        [stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities={}, _meta={})],
-        [stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities={})],
-    ),
-    "reverse_dns": legacy_case(
-        [from_client(1, "ping", {"_meta": {"example/a": 1}}), from_server(1, result={})], [from_client(1, "ping", {"_meta": {"com.x/a": 1}}), from_server(1, result={})]
-    ),
-    "extension_names": modern_case(
-        [stateless(1, "x", clientCapabilities={"extensions": {"a": {}}}), from_server(1, **error(-32601))],
-        [stateless(1, "x", clientCapabilities={"extensions": {"a.b/c": {}}}), from_server(1, **error(-32601))],
-    ),
+    "server_info_of_discover": case_without_handshake([stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities={}, _meta={})],
+        [stateless(0, "server/discover"), cacheable(0, supportedVersions=[MODERN], capabilities={})]),
+    "reverse_dns": legacy_case(answered(1, "ping", {"_meta": {"example/a": 1}}), answered(1, "ping", {"_meta": {"com.x/a": 1}})),
+    "extension_names": modern_case([stateless(1, "x", clientCapabilities={"extensions": {"a": {}}}), from_server(1, **error(-32601))],
+        [stateless(1, "x", clientCapabilities={"extensions": {"a.b/c": {}}}), from_server(1, **error(-32601))]),
     # -------------------------------------------------------------------------------------------------- shapes
-    "params_fit": legacy_case(
-        [from_client(1, "tools/call", {"name": 1}), from_server(1, **error(-32602))], [from_client(1, "tools/call", {"name": "t"}), from_server(1, **error(-32602))]
-    ),
-    "result_fits": legacy_case([from_client(1, "tools/list"), from_server(1, result={"tools": [{}]})], tools_listed(TOOL)),
-    "meta_fits": modern_case(
-        [stateless(1, "x", clientInfo={"name": "c"}), from_server(1, **error(-32601))], [stateless(1, "x"), from_server(1, **error(-32601))]
-    ),
-    "progress_token_type": legacy_case(
-        [from_client(1, "ping", {"_meta": {"progressToken": 1.5}}), from_server(1, result={})],
-        [from_client(1, "ping", {"_meta": {"progressToken": ""}}), from_server(1, result={})],
-    ),
-    "members_of_revision": legacy_case(
-        [from_client(1, "tools/list"), from_server(1, result={"tools": [{**TOOL, "title": "x"}]})], tools_listed(TOOL), revision="2025-03-26"
-    ),
+    "params_fit": legacy_case(answered(1, "tools/call", {"name": 1}, **error(-32602)), answered(1, "tools/call", {"name": "t"}, **error(-32602))),
+    "result_fits": legacy_case(answered(1, "tools/list", result={"tools": [{}]}), tools_listed(TOOL)),
+    "meta_fits": modern_case([stateless(1, "x", clientInfo={"name": "c"}), from_server(1, **error(-32601))], [stateless(1, "x"), from_server(1, **error(-32601))]),
+    "progress_token_type": legacy_case(answered(1, "ping", {"_meta": {"progressToken": 1.5}}), answered(1, "ping", {"_meta": {"progressToken": ""}})),
+    "members_of_revision": legacy_case(answered(1, "tools/list", result={"tools": [{**TOOL, "title": "x"}]}), tools_listed(TOOL), revision="2025-03-26"),
     "output_is_messages": legacy_case([("server", b"hello")], [("server", b' {"jsonrpc":"2.0","method":"x"}\r')]),
     "input_is_messages": legacy_case([("client", b"hello")], [from_client(None, "x")]),
-    "deprecated": case_without_handshake(
-        [stateless(1, "x"), from_server(1, **error(-32601))], [stateless(1, "x", clientCapabilities={}), from_server(1, **error(-32601))]
-    ),
+    "deprecated": case_without_handshake([stateless(1, "x"), from_server(1, **error(-32601))], [stateless(1, "x", clientCapabilities={}), from_server(1, **error(-32601))]),
     # ------------------------------------------------------------------------------- progress and cancellation
-    "known_token": legacy_case(
-        [from_server(None, "notifications/progress", {"progressToken": "p", "progress": 1})],
-        [from_client(1, "ping", {"_meta": {"progressToken": "p"}}), from_server(None, "notifications/progress", {"progressToken": "p", "progress": 1}),
-         from_server(1, result={})],
-    ),
-    "after_response": legacy_case(
-        [from_client(1, "ping", {"_meta": {"progressToken": "p"}}), from_server(1, result={}), from_server(None, "notifications/progress", {"progressToken": "p", "progress": 1})],
-        [from_client(1, "ping", {"_meta": {"progressToken": "p"}}), from_server(None, "notifications/progress", {"progressToken": "p", "progress": 1}), from_server(1, result={})],
-    ),
-    "growing_value": legacy_case(
-        [from_client(1, "ping", {"_meta": {"progressToken": 0}}), *[from_server(None, "notifications/progress", {"progressToken": 0, "progress": 1})] * 2, from_server(1, result={})],
-        [from_client(1, "ping", {"_meta": {"progressToken": 0}}), *[from_server(None, "notifications/progress", {"progressToken": 0, "progress": n}) for n in (1, 1.5)], from_server(1, result={})],
-    ),
-    "unique_token": legacy_case(
-        [from_client(n, "ping", {"_meta": {"progressToken": 0}}) for n in (1, 2)] + [from_server(n, result={}) for n in (1, 2)],
-        [x for n in (1, 2) for x in (from_client(n, "ping", {"_meta": {"progressToken": 0}}), from_server(n, result={}))],
-    ),
-    "initialize_is_not_cancelled": case_without_handshake(
-        [handshake()[0], from_client(None, "notifications/cancelled", {"requestId": 0}), *handshake()[1:]], handshake()
-    ),
-    "own_request": legacy_case(
-        [from_client(None, "notifications/cancelled", {"requestId": 9})],
-        [from_client(9, "ping"), from_client(None, "notifications/cancelled", {"requestId": 9})],
-    ),
-    "server_cancels_subscription": modern_case(
-        [CALL, from_server(None, "notifications/cancelled", {"requestId": 1}), complete(1, content=[])],
-        [*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/cancelled", {"requestId": 1, **SUBSCRIPTION_META}), complete(1)],
-    ),
-    "task_is_cancelled_as_task": legacy_case(
-        [*TASK_BEGUN, from_client(None, "notifications/cancelled", {"requestId": 2})], [*TASK_BEGUN, *task_polled(3, "cancelled", "tasks/cancel")]
-    ),
-    "no_response_after_cancellation": legacy_case(
-        [from_client(1, "tools/list"), from_client(None, "notifications/cancelled", {"requestId": 1}), from_client(2, "ping"), from_server(2, result={}), from_server(1, result={"tools": []})],
-        [from_client(1, "tools/list"), from_client(2, "ping"), from_client(None, "notifications/cancelled", {"requestId": 1}), from_server(2, result={}), from_server(1, result={"tools": []})],
-    ),
+    "known_token": legacy_case([progress("p", 1)], [from_client(1, "ping", {"_meta": {"progressToken": "p"}}), progress("p", 1), from_server(1, result={})]),
+    "after_response": legacy_case([*answered(1, "ping", {"_meta": {"progressToken": "p"}}), progress("p", 1)],
+        [from_client(1, "ping", {"_meta": {"progressToken": "p"}}), progress("p", 1), from_server(1, result={})]),
+    "growing_value": legacy_case([from_client(1, "ping", {"_meta": {"progressToken": 0}}), *[progress(0, 1)] * 2, from_server(1, result={})],
+        [from_client(1, "ping", {"_meta": {"progressToken": 0}}), *[progress(0, n) for n in (1, 1.5)], from_server(1, result={})]),
+    "unique_token": legacy_case([from_client(n, "ping", {"_meta": {"progressToken": 0}}) for n in (1, 2)] + [from_server(n, result={}) for n in (1, 2)],
+        [x for n in (1, 2) for x in (from_client(n, "ping", {"_meta": {"progressToken": 0}}), from_server(n, result={}))]),
+    "initialize_is_not_cancelled": case_without_handshake([handshake()[0], cancelled(0), *handshake()[1:]], handshake()),
+    "own_request": legacy_case([cancelled(9)], [from_client(9, "ping"), cancelled(9)]),
+    "server_cancels_subscription": modern_case([CALL, from_server(None, "notifications/cancelled", {"requestId": 1}), complete(1, content=[])],
+        [*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/cancelled", {"requestId": 1, **SUBSCRIPTION_META}), complete(1)]),
+    "task_is_cancelled_as_task": legacy_case([*TASK_BEGUN, cancelled(2)], [*TASK_BEGUN, *task_polled(3, "cancelled", "tasks/cancel")]),
+    "no_response_after_cancellation": legacy_case([from_client(1, "tools/list"), cancelled(1), *answered(2), from_server(1, result={"tools": []})],
+        [from_client(1, "tools/list"), from_client(2, "ping"), cancelled(1), from_server(2, result={}), from_server(1, result={"tools": []})]),
     # ------------------------------------------------------------------------------------------- subscriptions
     "subscription_id": modern_case([*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/tools/list_changed")], [*LISTEN, *ACKNOWLEDGED, CHANGED]),
     "acknowledged_first": modern_case([*LISTEN, CHANGED, *ACKNOWLEDGED], [*LISTEN, *ACKNOWLEDGED, CHANGED]),
-    "only_requested": modern_case(
-        [*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/prompts/list_changed", SUBSCRIPTION_META)], [*LISTEN, *ACKNOWLEDGED, CHANGED]
-    ),
-    "subscribed_resource": legacy_case(
-        [from_server(None, "notifications/resources/updated", {"uri": "a:b"})],
-        [from_client(1, "resources/subscribe", {"uri": "a:b"}), from_server(1, result={}), from_server(None, "notifications/resources/updated", {"uri": "a:b"})],
-    ),
+    "only_requested": modern_case([*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/prompts/list_changed", SUBSCRIPTION_META)], [*LISTEN, *ACKNOWLEDGED, CHANGED]),
+    "subscribed_resource": legacy_case([from_server(None, "notifications/resources/updated", {"uri": "a:b"})],
+        [*answered(1, "resources/subscribe", {"uri": "a:b"}), from_server(None, "notifications/resources/updated", {"uri": "a:b"})]),
     # ----------------------------------------------------------------------------------------------------- MRTR
     "input_of_method": modern_case([stateless(1, "tools/list"), input_required()], [CALL, input_required()]),
-    "input_or_state": modern_case(
-        [CALL, from_server(1, result={"resultType": "input_required", "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}}})], [CALL, input_required()]
-    ),
+    "input_or_state": modern_case([CALL, from_server(1, result={"resultType": "input_required", "_meta": {PREFIX + "serverInfo": {"name": "s", "version": "1"}}})], [CALL, input_required()]),
     "input_requests": modern_case([CALL, input_required({"r": {"method": "ping"}})], [CALL, input_required(ROOTS)]),
     "input_is_declared": modern_case([stateless(1, "tools/call", {"name": "t"}, clientCapabilities={}), input_required(ROOTS)], [CALL, input_required(ROOTS)]),
     "retry_has_new_id": modern_case([CALL, input_required(ROOTS), stateless(1, "tools/call", RETRY), complete(1, content=[])],
@@ -320,39 +243,22 @@ CASES: dict[str, Case] = {
     "input_is_complete": modern_case([CALL, input_required(ROOTS), stateless(2, "tools/call", {**RETRY, "inputResponses": {}}), CALLED],
                              [CALL, input_required(ROOTS), stateless(2, "tools/call", RETRY), CALLED]),
     # ---------------------------------------------------------------------------------------------------- tasks
-    "begins_working": legacy_case(
-        [*TASK_BEGUN[:-1], from_server(2, result={"task": {**TASK, "status": "input_required"}})], TASK_BEGUN
-    ),
-    "unique_task_id": legacy_case(
-        [*TASK_BEGUN, from_client(3, "tools/call", {"name": "t", "task": {}}), from_server(3, result={"task": TASK})],
-        [*TASK_BEGUN, from_client(3, "tools/call", {"name": "t", "task": {}}), from_server(3, result={"task": {**TASK, "taskId": "U"}})],
-    ),
+    "begins_working": legacy_case([*TASK_BEGUN[:-1], from_server(2, result={"task": {**TASK, "status": "input_required"}})], TASK_BEGUN),
+    "unique_task_id": legacy_case([*TASK_BEGUN, *answered(3, "tools/call", {"name": "t", "task": {}}, result={"task": TASK})],
+        [*TASK_BEGUN, *answered(3, "tools/call", {"name": "t", "task": {}}, result={"task": {**TASK, "taskId": "U"}})]),
     "terminal_status": legacy_case([*TASK_BEGUN, *task_polled(3, "completed"), *task_polled(4, "working")], [*TASK_BEGUN, *task_polled(3, "input_required"), *task_polled(4, "working")]),
     "task_times": legacy_case([*TASK_BEGUN, *task_polled(3, "working", createdAt="now")], [*TASK_BEGUN, *task_polled(3, "working", createdAt="2025-11-25T10:30:00.123+01:00")]),
-    "task_is_declared": legacy_case(
-        [from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, result={"content": []})],
-        [from_client(2, "tools/call", {"name": "t"}), from_server(2, result={"content": []})], server={"tools": {}},
-    ),
-    "tool_allows_task": legacy_case(
-        [*tools_listed(TOOL), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, **error(-32601))],
-        [*tools_listed(TOOL), from_client(2, "tools/call", {"name": "t"}), from_server(2, result={"content": []})],
-    ),
-    "task_is_returned": legacy_case(
-        [*TASK_BEGUN[:-1], from_server(2, result={"content": []})], TASK_BEGUN
-    ),
-    "related_task": legacy_case(
-        [*TASK_BEGUN, from_client(3, "tasks/result", {"taskId": "T"}), from_server(3, result={"content": []})],
-        [*TASK_BEGUN, from_client(3, "tasks/result", {"taskId": "T"}), from_server(3, result={"content": [], "_meta": {PREFIX + "related-task": {"taskId": "T"}}})],
-    ),
-    "no_related_task": legacy_case(
-        [*TASK_BEGUN, *task_polled(3, "working", _meta={PREFIX + "related-task": {"taskId": "T"}})], [*TASK_BEGUN, *task_polled(3, "working")]
-    ),
-    "unknown_task": legacy_case(
-        [from_client(3, "tasks/get", {"taskId": "X"}), from_server(3, **error(-32603))], [from_client(3, "tasks/get", {"taskId": "X"}), from_server(3, **error(-32602))]
-    ),
+    "task_is_declared": legacy_case(answered(2, "tools/call", {"name": "t", "task": {}}, result={"content": []}),
+        answered(2, "tools/call", {"name": "t"}, result={"content": []}), server={"tools": {}}),
+    "tool_allows_task": legacy_case([*tools_listed(TOOL), *answered(2, "tools/call", {"name": "t", "task": {}}, **error(-32601))],
+        [*tools_listed(TOOL), *answered(2, "tools/call", {"name": "t"}, result={"content": []})]),
+    "task_is_returned": legacy_case([*TASK_BEGUN[:-1], from_server(2, result={"content": []})], TASK_BEGUN),
+    "related_task": legacy_case([*TASK_BEGUN, *answered(3, "tasks/result", {"taskId": "T"}, result={"content": []})],
+        [*TASK_BEGUN, *answered(3, "tasks/result", {"taskId": "T"}, result={"content": [], "_meta": {PREFIX + "related-task": {"taskId": "T"}}})]),
+    "no_related_task": legacy_case([*TASK_BEGUN, *task_polled(3, "working", _meta={PREFIX + "related-task": {"taskId": "T"}})], [*TASK_BEGUN, *task_polled(3, "working")]),
+    "unknown_task": legacy_case(answered(3, "tasks/get", {"taskId": "X"}, **error(-32603)), answered(3, "tasks/get", {"taskId": "X"}, **error(-32602))),
     "ended_task_is_not_cancelled": legacy_case(
-        [*TASK_BEGUN, *task_polled(3, "cancelled"), *task_polled(4, "cancelled", "tasks/cancel")], [*TASK_BEGUN, *task_polled(4, "cancelled", "tasks/cancel")]
-    ),
+        [*TASK_BEGUN, *task_polled(3, "cancelled"), *task_polled(4, "cancelled", "tasks/cancel")], [*TASK_BEGUN, *task_polled(4, "cancelled", "tasks/cancel")]),
     "cancelled_status": legacy_case([*TASK_BEGUN, *task_polled(3, "working", "tasks/cancel")], [*TASK_BEGUN, *task_polled(3, "cancelled", "tasks/cancel")]),
     "failure_has_message": legacy_case([*TASK_BEGUN, *task_polled(3, "failed")], [*TASK_BEGUN, *task_polled(3, "failed", statusMessage="disk full")]),
     # ---------------------------------------------------------------------------------------------------- tools
@@ -360,149 +266,89 @@ CASES: dict[str, Case] = {
     "object_schema": legacy_case(tools_listed({**TOOL, "inputSchema": {}}), tools_listed(TOOL)),
     "tool_names": legacy_case(tools_listed({**TOOL, "name": "a b"}), tools_listed({**TOOL, "name": "a.b-c_D"})),
     "unique_tool_names": legacy_case(tools_listed(TOOL, TOOL), tools_listed(TOOL, {**TOOL, "name": "T"})),
-    "parameter_header_names": modern_case(
-        [stateless(1, "tools/list"), cacheable(1, tools=[{**TOOL, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}}])],
-        [stateless(1, "tools/list"), cacheable(1, tools=[{**TOOL, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}])],
-    ),
-    "stable_order": modern_case(
-        [stateless(1, "tools/list"), cacheable(1, tools=[TOOL, {**TOOL, "name": "u"}]), stateless(2, "tools/list"), cacheable(2, tools=[{**TOOL, "name": "u"}, TOOL])],
-        [stateless(1, "tools/list"), cacheable(1, tools=[TOOL, {**TOOL, "name": "u"}]), stateless(2, "tools/list"), cacheable(2, tools=[TOOL, {**TOOL, "name": "u"}])],
-    ),
-    "structured_content_fits": legacy_case(
-        tool_called({"content": TEXT, "structuredContent": {"n": "x"}}, {**TOOL, "outputSchema": FLAT}),
-        tool_called({"content": TEXT, "structuredContent": {"n": 1}}, {**TOOL, "outputSchema": FLAT}),
-    ),
-    "structured_content_as_text": legacy_case(
-        tool_called({"content": [], "structuredContent": {}}), tool_called({"content": TEXT, "structuredContent": {}})
-    ),
-    "arguments_fit": legacy_case(
-        tool_called({"content": []}, {**TOOL, "inputSchema": FLAT}, arguments={"n": "x"}),
-        tool_called({"content": [], "isError": True}, {**TOOL, "inputSchema": FLAT}, arguments={"n": "x"}),
-    ),
-    "embedded_resources": legacy_case(
-        tool_called({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": ""}}]}), tool_called({"content": []}), server={"tools": {}}
-    ),
-    "declared_list_is_served": legacy_case([from_client(1, "prompts/list"), from_server(1, **error(-32601))], [from_client(1, "prompts/list"), from_server(1, **error(-32603))]),
+    "parameter_header_names": modern_case([stateless(1, "tools/list"), cacheable(1, tools=[{**TOOL, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "a b"}}}}])],
+        [stateless(1, "tools/list"), cacheable(1, tools=[{**TOOL, "inputSchema": {"type": "object", "properties": {"a": {"type": "string", "x-mcp-header": "A"}}}}])]),
+    "stable_order": modern_case([stateless(1, "tools/list"), cacheable(1, tools=[TOOL, {**TOOL, "name": "u"}]), stateless(2, "tools/list"), cacheable(2, tools=[{**TOOL, "name": "u"}, TOOL])],
+        [stateless(1, "tools/list"), cacheable(1, tools=[TOOL, {**TOOL, "name": "u"}]), stateless(2, "tools/list"), cacheable(2, tools=[TOOL, {**TOOL, "name": "u"}])]),
+    "structured_content_fits": legacy_case(tool_called({"content": TEXT, "structuredContent": {"n": "x"}}, {**TOOL, "outputSchema": FLAT}),
+        tool_called({"content": TEXT, "structuredContent": {"n": 1}}, {**TOOL, "outputSchema": FLAT})),
+    "structured_content_as_text": legacy_case(tool_called({"content": [], "structuredContent": {}}), tool_called({"content": TEXT, "structuredContent": {}})),
+    "arguments_fit": legacy_case(tool_called({"content": []}, {**TOOL, "inputSchema": FLAT}, arguments={"n": "x"}),
+        tool_called({"content": [], "isError": True}, {**TOOL, "inputSchema": FLAT}, arguments={"n": "x"})),
+    "embedded_resources": legacy_case(tool_called({"content": [{"type": "resource", "resource": {"uri": "a:b", "text": ""}}]}), tool_called({"content": []}), server={"tools": {}}),
+    "declared_list_is_served": legacy_case(answered(1, "prompts/list", **error(-32601)), answered(1, "prompts/list", **error(-32603))),
     # -------------------------------------------------------------------------------------------------- content
-    "media": legacy_case(
-        tool_called({"content": [{"type": "image", "data": "%", "mimeType": "image/png"}]}),
-        tool_called({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]}),
-    ),
-    "embedded_resource": legacy_case(
-        [from_client(1, "prompts/get", {"name": "p"}), from_server(1, result={"messages": [chat_message("user", {"type": "resource", "resource": {"uri": "a:b", "text": ""}})]})],
-        [from_client(1, "prompts/get", {"name": "p"}),
-         from_server(1, result={"messages": [chat_message("user", {"type": "resource", "resource": {"uri": "a:b", "text": "", "mimeType": "text/plain"}})]})],
-    ),
-    "resource_uris": legacy_case(
-        [from_client(1, "resources/list"), from_server(1, result={"resources": [{"uri": "no scheme", "name": "r"}]})],
-        [from_client(1, "resources/list"), from_server(1, result={"resources": [{"uri": "a:b", "name": "r"}]})],
-    ),
-    "templates": legacy_case(
-        [from_client(1, "resources/templates/list"), from_server(1, result={"resourceTemplates": [{"uriTemplate": "a:{", "name": "r"}]})],
-        [from_client(1, "resources/templates/list"), from_server(1, result={"resourceTemplates": [{"uriTemplate": "a:{b}", "name": "r"}]})],
-    ),
+    "media": legacy_case(tool_called({"content": [{"type": "image", "data": "%", "mimeType": "image/png"}]}),
+        tool_called({"content": [{"type": "image", "data": "AA==", "mimeType": "image/png"}]})),
+    "embedded_resource": legacy_case(answered(1, "prompts/get", {"name": "p"}, result={"messages": [chat_message("user", {"type": "resource", "resource": {"uri": "a:b", "text": ""}})]}),
+        answered(1, "prompts/get", {"name": "p"}, result={"messages": [chat_message("user", {"type": "resource", "resource": {"uri": "a:b", "text": "", "mimeType": "text/plain"}})]})),
+    "resource_uris": legacy_case(answered(1, "resources/list", result={"resources": [{"uri": "no scheme", "name": "r"}]}),
+        answered(1, "resources/list", result={"resources": [{"uri": "a:b", "name": "r"}]})),
+    "templates": legacy_case(answered(1, "resources/templates/list", result={"resourceTemplates": [{"uriTemplate": "a:{", "name": "r"}]}),
+        answered(1, "resources/templates/list", result={"resourceTemplates": [{"uriTemplate": "a:{b}", "name": "r"}]})),
     "icons": legacy_case(tools_listed({**TOOL, "icons": [{"src": "file:///x"}]}), tools_listed({**TOOL, "icons": [{"src": "https://x/y"}]})),
     # ------------------------------------------------------------------------------- pagination, caching, logging
-    "known_cursor": legacy_case(
-        [from_client(1, "tools/list", {"cursor": "X"}), from_server(1, **error(-32602))],
-        [*tools_listed(TOOL, nextCursor="X"), from_client(2, "tools/list", {"cursor": "X"}), from_server(2, result={"tools": []})],
-    ),
-    "cursor_moves": legacy_case(
-        [*tools_listed(TOOL, nextCursor="X"), from_client(2, "tools/list", {"cursor": "X"}), from_server(2, result={"tools": [], "nextCursor": "X"})],
-        [*tools_listed(TOOL, nextCursor="X"), from_client(2, "tools/list", {"cursor": "X"}), from_server(2, result={"tools": [], "nextCursor": "Y"})],
-    ),
+    "known_cursor": legacy_case(answered(1, "tools/list", {"cursor": "X"}, **error(-32602)),
+        [*tools_listed(TOOL, nextCursor="X"), *answered(2, "tools/list", {"cursor": "X"}, result={"tools": []})]),
+    "cursor_moves": legacy_case([*tools_listed(TOOL, nextCursor="X"), *answered(2, "tools/list", {"cursor": "X"}, result={"tools": [], "nextCursor": "X"})],
+        [*tools_listed(TOOL, nextCursor="X"), *answered(2, "tools/list", {"cursor": "X"}, result={"tools": [], "nextCursor": "Y"})]),
     "hints": modern_case([stateless(1, "tools/list"), complete(1, tools=[])], [stateless(1, "tools/list"), cacheable(1, tools=[])]),
     "negative_ttl": modern_case([stateless(1, "tools/list"), cacheable(1, tools=[], ttlMs=-1)], [stateless(1, "tools/list"), cacheable(1, tools=[])]),
-    "scope_of_pages": modern_case(
-        [stateless(1, "tools/list"), cacheable(1, tools=[], nextCursor="X"), stateless(2, "tools/list", {"cursor": "X"}), cacheable(2, tools=[], cacheScope="private")],
-        [stateless(1, "tools/list"), cacheable(1, tools=[], nextCursor="X"), stateless(2, "tools/list", {"cursor": "X"}), cacheable(2, tools=[])],
-    ),
-    "level_of_session": legacy_case(
-        [from_client(1, "logging/setLevel", {"level": "error"}), from_server(1, result={}), from_server(None, "notifications/message", {"level": "info", "data": 1})],
-        [from_client(1, "logging/setLevel", {"level": "error"}), from_server(1, result={}), from_server(None, "notifications/message", {"level": "alert", "data": 1})],
-    ),
-    "asked_for_logs": modern_case(
-        [CALL, from_server(None, "notifications/message", {"level": "info", "data": 1}), complete(1, content=[])],
-        [stateless(1, "tools/call", {"name": "t"}, logLevel="info"), from_server(None, "notifications/message", {"level": "info", "data": 1}), complete(1, content=[])],
-    ),
-    "not_on_subscription": modern_case(
-        [*LISTEN, *ACKNOWLEDGED, stateless(2, "tools/call", {"name": "t"}, logLevel="info"), from_server(None, "notifications/message", {"level": "info", "data": 1, **SUBSCRIPTION_META}), CALLED],
-        [*LISTEN, *ACKNOWLEDGED, stateless(2, "tools/call", {"name": "t"}, logLevel="info"), from_server(None, "notifications/message", {"level": "info", "data": 1}), CALLED],
-    ),
-    "unknown_level_is_refused": modern_case(
-        [stateless(1, "tools/call", {"name": "t"}, logLevel="loud"), complete(1, content=[])],
-        [stateless(1, "tools/call", {"name": "t"}, logLevel="loud"), from_server(1, **error(-32602))],
-    ),
+    "scope_of_pages": modern_case([stateless(1, "tools/list"), cacheable(1, tools=[], nextCursor="X"), stateless(2, "tools/list", {"cursor": "X"}), cacheable(2, tools=[], cacheScope="private")],
+        [stateless(1, "tools/list"), cacheable(1, tools=[], nextCursor="X"), stateless(2, "tools/list", {"cursor": "X"}), cacheable(2, tools=[])]),
+    "level_of_session": legacy_case([*answered(1, "logging/setLevel", {"level": "error"}), from_server(None, "notifications/message", {"level": "info", "data": 1})],
+        [*answered(1, "logging/setLevel", {"level": "error"}), from_server(None, "notifications/message", {"level": "alert", "data": 1})]),
+    "asked_for_logs": modern_case([CALL, from_server(None, "notifications/message", {"level": "info", "data": 1}), complete(1, content=[])],
+        [stateless(1, "tools/call", {"name": "t"}, logLevel="info"), from_server(None, "notifications/message", {"level": "info", "data": 1}), complete(1, content=[])]),
+    "not_on_subscription": modern_case([*LISTEN, *ACKNOWLEDGED, stateless(2, "tools/call", {"name": "t"}, logLevel="info"), from_server(None, "notifications/message", {"level": "info", "data": 1, **SUBSCRIPTION_META}), CALLED],
+        [*LISTEN, *ACKNOWLEDGED, stateless(2, "tools/call", {"name": "t"}, logLevel="info"), from_server(None, "notifications/message", {"level": "info", "data": 1}), CALLED]),
+    "unknown_level_is_refused": modern_case([stateless(1, "tools/call", {"name": "t"}, logLevel="loud"), complete(1, content=[])],
+        [stateless(1, "tools/call", {"name": "t"}, logLevel="loud"), from_server(1, **error(-32602))]),
     # ------------------------------------------------------------------------------------------ client features
     "tools_are_declared": legacy_case(refused_request(sampling_params([chat_message("user", *TEXT)], tools=[])), refused_request(HELLO), client={"sampling": {}}),
     "context_is_declared": legacy_case(refused_request({**HELLO, "includeContext": "thisServer"}), refused_request({**HELLO, "includeContext": "none"}), client={"sampling": {}}),
-    "tool_uses_have_results": legacy_case(
-        refused_request(sampling_params([chat_message("user", *TEXT), chat_message("assistant", TOOL_USE), chat_message("user", *TEXT)])),
-        refused_request(sampling_params([chat_message("user", *TEXT), chat_message("assistant", TOOL_USE), chat_message("user", TOOL_RESULT)])),
-    ),
-    "tool_choice": legacy_case(
-        [from_server(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "none"}}), from_client(1, result={**chat_message("assistant", TOOL_USE), "model": "m"})],
-        [from_server(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "auto"}}), from_client(1, result={**chat_message("assistant", TOOL_USE), "model": "m"})],
-    ),
-    "declared_mode": legacy_case(
-        [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}), from_client(1, **error(-32602))],
-        [from_server(1, "elicitation/create", form_params(FLAT)), from_client(1, result={"action": "decline"})], client={"elicitation": {}},
-    ),
-    "flat_schema": legacy_case(
-        [from_server(1, "elicitation/create", form_params({"type": "object", "properties": {"o": {"type": "object"}}})), from_client(1, result={"action": "decline"})],
-        [from_server(1, "elicitation/create", form_params(SECRET_CHOICE)), from_client(1, result={"action": "decline"})],
-    ),
-    "valid_url": legacy_case(
-        [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "a b", "elicitationId": "e"}), from_client(1, result={"action": "decline"})],
-        [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}), from_client(1, result={"action": "decline"})],
-    ),
-    "https_url": legacy_case(
-        [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "http://a/", "elicitationId": "e"}), from_client(1, result={"action": "decline"})],
-        [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "http://localhost/", "elicitationId": "e"}), from_client(1, result={"action": "decline"})],
-    ),
-    "content_fits": legacy_case(
-        [from_server(1, "elicitation/create", form_params(FLAT)), from_client(1, result={"action": "accept", "content": {"n": "x"}})],
-        [from_server(1, "elicitation/create", form_params(FLAT)), from_client(1, result={"action": "accept", "content": {"n": 1}})],
-    ),
-    "required_elicitations": legacy_case(
-        [from_client(1, "tools/call", {"name": "t"}), from_server(1, **error(-32042))],
-        [from_client(1, "tools/call", {"name": "t"}),
-         from_server(1, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]}))],
-    ),
-    "known_elicitation": legacy_case(
-        [from_server(None, "notifications/elicitation/complete", {"elicitationId": "e"})],
-        [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}), from_client(1, result={"action": "accept"}),
-         from_server(None, "notifications/elicitation/complete", {"elicitationId": "e"})],
-    ),
-    "root_uris": legacy_case(
-        [from_server(1, "roots/list"), from_client(1, result={"roots": [{"uri": "https://a/"}]})], [from_server(1, "roots/list"), from_client(1, result={"roots": [{"uri": "file:///a"}]})]
-    ),
-    "completion_values": legacy_case(
-        [from_client(1, "completion/complete", {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}),
-         from_server(1, result={"completion": {"values": ["x"] * 101}})],
-        [from_client(1, "completion/complete", {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}),
-         from_server(1, result={"completion": {"values": ["x"] * 100}})],
-    ),
+    "tool_uses_have_results": legacy_case(refused_request(sampling_params([chat_message("user", *TEXT), chat_message("assistant", TOOL_USE), chat_message("user", *TEXT)])),
+        refused_request(sampling_params([chat_message("user", *TEXT), chat_message("assistant", TOOL_USE), chat_message("user", TOOL_RESULT)]))),
+    "tool_choice": legacy_case(asked(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "none"}}, result={**chat_message("assistant", TOOL_USE), "model": "m"}),
+        asked(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "auto"}}, result={**chat_message("assistant", TOOL_USE), "model": "m"})),
+    "declared_mode": legacy_case(asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}, **error(-32602)),
+        asked(1, "elicitation/create", form_params(FLAT), result={"action": "decline"}), client={"elicitation": {}}),
+    "flat_schema": legacy_case(asked(1, "elicitation/create", form_params({"type": "object", "properties": {"o": {"type": "object"}}}), result={"action": "decline"}),
+        asked(1, "elicitation/create", form_params(SECRET_CHOICE), result={"action": "decline"})),
+    "valid_url": legacy_case(asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "a b", "elicitationId": "e"}, result={"action": "decline"}),
+        asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}, result={"action": "decline"})),
+    "https_url": legacy_case(asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "http://a/", "elicitationId": "e"}, result={"action": "decline"}),
+        asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "http://localhost/", "elicitationId": "e"}, result={"action": "decline"})),
+    "content_fits": legacy_case(asked(1, "elicitation/create", form_params(FLAT), result={"action": "accept", "content": {"n": "x"}}),
+        asked(1, "elicitation/create", form_params(FLAT), result={"action": "accept", "content": {"n": 1}})),
+    "required_elicitations": legacy_case(answered(1, "tools/call", {"name": "t"}, **error(-32042)),
+        answered(1, "tools/call", {"name": "t"}, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]}))),
+    "known_elicitation": legacy_case([from_server(None, "notifications/elicitation/complete", {"elicitationId": "e"})],
+        [*asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}, result={"action": "accept"}),
+        from_server(None, "notifications/elicitation/complete", {"elicitationId": "e"})]),
+    "root_uris": legacy_case(asked(1, "roots/list", result={"roots": [{"uri": "https://a/"}]}), asked(1, "roots/list", result={"roots": [{"uri": "file:///a"}]})),
+    "completion_values": legacy_case(answered(1, "completion/complete", {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}, result={"completion": {"values": ["x"] * 101}}),
+        answered(1, "completion/complete", {"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}}, result={"completion": {"values": ["x"] * 100}})),
 }  # fmt: skip
 
 PAIRS: dict[str, tuple[str, Case]] = {
     "feature_is_declared": (
-        "capability_of_receiver", legacy_case(tools_listed(), [from_client(1, "tools/list"), from_server(1, **error(-32601))], server={})),
+        "capability_of_receiver", legacy_case(tools_listed(), answered(1, "tools/list", **error(-32601)), server={})),
     "code_for_undeclared_feature": (
         "capability_of_receiver", legacy_case(
-            [from_server(1, "roots/list"), from_client(1, **error(-32603))], [from_server(1, "roots/list"), from_client(1, **error(-32601))], client={})),
+            asked(1, "roots/list", **error(-32603)), asked(1, "roots/list", **error(-32601)), client={})),
     "malformed_request_is_refused": (
-        "required_meta", modern_case([from_client(1, "tools/list"), cacheable(1, tools=[])], [from_client(1, "tools/list"), from_server(1, **error(-32602))])),
+        "required_meta", modern_case([from_client(1, "tools/list"), cacheable(1, tools=[])], answered(1, "tools/list", **error(-32602)))),
     "invalid_cursor_is_refused": (
-        "known_cursor", legacy_case([from_client(1, "tools/list", {"cursor": "X"}), from_server(1, result={"tools": []})],
-                            [from_client(1, "tools/list", {"cursor": "X"}), from_server(1, **error(-32602))])),
+        "known_cursor", legacy_case(answered(1, "tools/list", {"cursor": "X"}, result={"tools": []}),
+                            answered(1, "tools/list", {"cursor": "X"}, **error(-32602)))),
     "wrong_call_is_refused": (
-        "tool_allows_task", legacy_case([*tools_listed(TOOL), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, result={"task": TASK})],
-                                [*tools_listed(TOOL), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, **error(-32601))])),
+        "tool_allows_task", legacy_case([*tools_listed(TOOL), *answered(2, "tools/call", {"name": "t", "task": {}}, result={"task": TASK})],
+                                [*tools_listed(TOOL), *answered(2, "tools/call", {"name": "t", "task": {}}, **error(-32601))])),
     "undeclared_mode_is_refused": (
         "declared_mode", legacy_case(
-            [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}), from_client(1, result={"action": "decline"})],
-            [from_server(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}), from_client(1, **error(-32602))],
+            asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}, result={"action": "decline"}),
+            asked(1, "elicitation/create", {"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}, **error(-32602)),
             client={"elicitation": {}})),
 }  # fmt: skip
 """A rule about the response to a wrong message -> the rule that the message breaks, and the case."""
@@ -592,11 +438,9 @@ WEB_CASES: dict[str, Case] = {
     "mirrored_headers": http_case(HttpRecording().post(LIST_REQUEST, headers={"Mcp-Method": "tools/call"}, status=400, reply=from_server(5, **error(-32020))[1]), HttpRecording().post(LIST_REQUEST, reply=EMPTY_LIST)),
     "session_header": http_case(_post(PING, headers={"Mcp-Session-Id": None}, status=400), _post(PING, reply=PONG)),
     "ended_session": http_case(
-        HttpRecording().open().exchange("DELETE", status=204).post(PING, status=404), HttpRecording().open().exchange("DELETE", status=204).post(PING, status=404, connection=2)
-    ),
+        HttpRecording().open().exchange("DELETE", status=204).post(PING, status=404), HttpRecording().open().exchange("DELETE", status=204).post(PING, status=404, connection=2)),
     "ended_session_is_404": http_case(
-        HttpRecording().open().exchange("DELETE", status=204).post(PING, reply=PONG, connection=2), HttpRecording().open().exchange("DELETE", status=204).post(PING, status=404, connection=2)
-    ),
+        HttpRecording().open().exchange("DELETE", status=204).post(PING, reply=PONG, connection=2), HttpRecording().open().exchange("DELETE", status=204).post(PING, status=404, connection=2)),
     "visible_session_id": http_case(HttpRecording().open(session="a b"), HttpRecording().open(session="a~b")),
     "accepted": http_case(_post(NOTIFICATION, status=200), _post(NOTIFICATION, status=202)),
     "response_type": http_case(_post(PING, reply=PONG, answer={"Content-Type": "text/html"}), _post(PING, stream=RESUMABLE_STREAM)),
@@ -607,47 +451,33 @@ WEB_CASES: dict[str, Case] = {
     "retry_before_close": http_case(_post(PING, stream=[{"sse": None, "id": "1"}]), _post(PING, stream=[{"sse": None, "id": "1", "retry": 5}])),
     "waits_for_retry": http_case(_resumed("1", 0.1, [{"sse": PONG, "id": "2"}]), _resumed("1", 1.0, [{"sse": PONG, "id": "2"}])),
     "response_is_last": http_case(
-        _post(PING, stream=[{"sse": None, "id": "0"}, PONG, from_server(None, "x")[1]]), _post(PING, stream=[{"sse": None, "id": "0"}, from_server(None, "x")[1], PONG])
-    ),
+        _post(PING, stream=[{"sse": None, "id": "0"}, PONG, from_server(None, "x")[1]]), _post(PING, stream=[{"sse": None, "id": "0"}, from_server(None, "x")[1], PONG])),
     "no_response_on_get": http_case(_post(PING, stream=[], end="client").get(stream=[PONG]), _post(PING, stream=[], end="client").get(stream=[from_server(None, "x")[1]])),
     "unique_event_id": http_case(_post(PING, stream=RESUMABLE_STREAM).get(stream=[{"sse": from_server(None, "x")[1], "id": "2"}]), _post(PING, stream=RESUMABLE_STREAM).get(stream=[{"sse": from_server(None, "x")[1], "id": "3"}])),
-    "events_of_stream": http_case(
-        HttpRecording().open().get(stream=[{"sse": from_server(None, "x")[1], "id": "9"}], end="client").post(PING, stream=[{"sse": None, "id": "1", "retry": 0}]).get(headers={"Last-Event-ID": "1"}, stream=[{"sse": from_server(None, "x")[1], "id": "9"}, {"sse": PONG, "id": "2"}]),
-        HttpRecording().open().get(stream=[{"sse": from_server(None, "x")[1], "id": "9"}], end="client").post(PING, stream=[{"sse": None, "id": "1", "retry": 0}]).get(headers={"Last-Event-ID": "1"}, stream=[{"sse": PONG, "id": "2"}]),
-    ),
+    "events_of_stream": http_case(HttpRecording().open().get(stream=[{"sse": from_server(None, "x")[1], "id": "9"}], end="client").post(PING, stream=[{"sse": None, "id": "1", "retry": 0}]).get(headers={"Last-Event-ID": "1"}, stream=[{"sse": from_server(None, "x")[1], "id": "9"}, {"sse": PONG, "id": "2"}]),
+        HttpRecording().open().get(stream=[{"sse": from_server(None, "x")[1], "id": "9"}], end="client").post(PING, stream=[{"sse": None, "id": "1", "retry": 0}]).get(headers={"Last-Event-ID": "1"}, stream=[{"sse": PONG, "id": "2"}])),
     "known_event_id": http_case(HttpRecording().open().get(headers={"Last-Event-ID": "1"}, stream=[]), _resumed("1", 2.0, [{"sse": PONG, "id": "2"}])),
     "priming_event": http_case(_post(PING, stream=[PONG]), _post(PING, stream=RESUMABLE_STREAM)),
-    "graceful_end": http_case(
-        HttpRecording().post(LISTEN[0][1], stream=[ACKNOWLEDGED[0][1]]), HttpRecording().post(LISTEN[0][1], stream=[ACKNOWLEDGED[0][1], complete(1)[1]])
-    ),
+    "graceful_end": http_case(HttpRecording().post(LISTEN[0][1], stream=[ACKNOWLEDGED[0][1]]), HttpRecording().post(LISTEN[0][1], stream=[ACKNOWLEDGED[0][1], complete(1)[1]])),
     "no_token_in_query": http_case(HttpRecording().open().get(target="/mcp?access_token=x", status=405), HttpRecording().open().get(target="/mcp?a=x", status=405)),
     "authorization_in_each_request": http_case(
-        _post(PING, headers={"Authorization": "Bearer x"}, reply=PONG).post(from_client(6, "ping")[1], status=401), _post(PING, headers={"Authorization": "Bearer x"}, reply=PONG)
-    ),
+        _post(PING, headers={"Authorization": "Bearer x"}, reply=PONG).post(from_client(6, "ping")[1], status=401), _post(PING, headers={"Authorization": "Bearer x"}, reply=PONG)),
     "challenge_of_401": http_case(_challenged(401, "Bearer"), _challenged(401, 'Bearer resource_metadata="https://a/"')),
     "status_of_challenge": http_case(_challenged(401, 'Bearer error="insufficient_scope", resource_metadata="https://a/"'), _challenged(403, 'Bearer error="insufficient_scope"')),
-    "insufficient_scope": http_case(
-        _post(PING, status=403, answer={"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="a"'}),
-        _post(PING, status=403, answer={"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="a", resource_metadata="https://a/"'}),
-    ),
+    "insufficient_scope": http_case(_post(PING, status=403, answer={"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="a"'}),
+        _post(PING, status=403, answer={"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="a", resource_metadata="https://a/"'})),
     "scope_of_401": http_case(_post(PING, status=401, answer={"WWW-Authenticate": "Bearer"}), _post(PING, status=401, answer={"WWW-Authenticate": 'Bearer scope="a"'})),
     "no_offline_access": http_case(
-        HttpRecording().post(LIST_REQUEST, status=401, answer={"WWW-Authenticate": 'Bearer scope="a offline_access"'}), HttpRecording().post(LIST_REQUEST, status=401, answer={"WWW-Authenticate": 'Bearer scope="a"'})
-    ),
+        HttpRecording().post(LIST_REQUEST, status=401, answer={"WWW-Authenticate": 'Bearer scope="a offline_access"'}), HttpRecording().post(LIST_REQUEST, status=401, answer={"WWW-Authenticate": 'Bearer scope="a"'})),
     "resource_metadata": http_case(
-        HttpRecording().get(target=WELL_KNOWN, reply={"resource": "https://a/"}), HttpRecording().get(target=WELL_KNOWN, reply={"resource": "https://a/", "authorization_servers": ["https://b/"]})
-    ),
-    "secure_endpoints": http_case(
-        HttpRecording().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://a/"}),
-        HttpRecording().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://localhost/"}),
-    ),
+        HttpRecording().get(target=WELL_KNOWN, reply={"resource": "https://a/"}), HttpRecording().get(target=WELL_KNOWN, reply={"resource": "https://a/", "authorization_servers": ["https://b/"]})),
+    "secure_endpoints": http_case(HttpRecording().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://a/"}),
+        HttpRecording().get(target="/.well-known/oauth-authorization-server", reply={"token_endpoint": "http://localhost/"})),
     "issuer": http_case(_issuer_metadata("/a", "https://b.example/"), _issuer_metadata("/a", "https://b.example/a")),
     "iss_parameter": http_case(_redirected(""), _redirected("&iss=https://b.example")),
     "poll_interval": http_case(_polled(1, 1.3, 1.6), _polled(1, 1.3, 2.3, 3.3)),
-    "pkce_in_metadata": http_case(
-        _post(PING, reply=PONG).get(target="/.well-known/openid-configuration", reply={"issuer": "https://a"}),
-        _post(PING, reply=PONG).get(target="/.well-known/openid-configuration", reply={"code_challenge_methods_supported": ["S256"]}),
-    ),
+    "pkce_in_metadata": http_case(_post(PING, reply=PONG).get(target="/.well-known/openid-configuration", reply={"issuer": "https://a"}),
+        _post(PING, reply=PONG).get(target="/.well-known/openid-configuration", reply={"code_challenge_methods_supported": ["S256"]})),
     "pkce": http_case(_authorization(AUTHORIZE.replace("S256", "plain")), _authorization()),
     "resource_parameter": http_case(_token("grant_type=refresh_token"), _token("grant_type=refresh_token&resource=https://a/")),
     "state_parameter": http_case(_authorization(AUTHORIZE.replace("&state=z", "")), _authorization()),
@@ -687,13 +517,9 @@ def _http(web: HttpRecording) -> tuple[Sequence[Event], Head]:
     return web.events, HTTP
 
 
-def _progress(token: Any) -> Any:
-    return from_server(None, "notifications/progress", {"progressToken": token, "progress": 1})
-
-
 TOKEN: dict[str, Any] = {"_meta": {"progressToken": 1}}
 TRACKED = from_client(5, "ping", TOKEN)[1]
-TRACKED_TASK: Messages = [*tools_listed(TASKS), from_client(2, "tools/call", {"name": "t", "task": {}, **TOKEN}), from_server(2, result={"task": TASK})]  # fmt: skip
+TRACKED_TASK: Messages = [*tools_listed(TASKS), *answered(2, "tools/call", {"name": "t", "task": {}, **TOKEN}, result={"task": TASK})]  # fmt: skip
 ILLEGAL_URI = {"type": "resource", "resource": {"uri": "a b", "text": "", "mimeType": "text/plain"}}
 TEXT_ONLY = {**chat_message("assistant", *TEXT), "model": "m", "stopReason": "endTurn"}
 ANSWERED = sampling_params(
@@ -710,14 +536,14 @@ def _acknowledged(has_prompts: bool) -> Any:
 
 
 FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
-    ("json_rpc", _session(from_client(1, "ping", [1]), from_server(1, **error(-32602)))),
+    ("json_rpc", _session(*answered(1, "ping", [1], **error(-32602)))),
     ("json_rpc", _session(("client", {"jsonrpc": "2.0", "id": 1, "method": 5}), from_server(1, **error(-32600)))),
     ("json_rpc", _session(("client", {"jsonrpc": "2.0", "id": 1}))),
     ("notification_without_id", _session(("client", {"jsonrpc": "2.0", "id": None, "method": "notifications/x"}))),
-    ("meta_keys", _session(from_client(1, "ping", {"_meta": {"a b" + "c" * 253: 1}}), from_server(1, result={}))),
+    ("meta_keys", _session(*answered(1, "ping", {"_meta": {"a b" + "c" * 253: 1}}))),
     ("input_requests", _modern(CALL, input_required({"r": {"method": "elicitation/create", "params": {"message": 5}}}))),
     ("response_id", _session(from_client(result={}))),
-    ("result_or_error", _session(from_client(1, "ping"), from_server(1, result="x"))),
+    ("result_or_error", _session(*answered(1, "ping", result="x"))),
     ("id_used_once response_id", _session(from_client(1, "ping"), from_client(1, "ping"), *[from_server(1, result={})] * 3)),
     ("no_batch", _session(("client", []), revision="2025-03-26")),
     ("", _modern(stateless(1, "tools/call", {"name": "t"}, capabilities={"extensions": {"a.b/c": {}}}), complete(1, resultType="odd"))),
@@ -726,47 +552,47 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("capability_members", _session(client={"experimental": {"x": 5}})),
     ("", _modern(stateless(1, "x", revision="2025-11-25"), from_server(1, **error(-32022, data={"supported": [MODERN, "2025-11-25"], "requested": "2025-11-25"})))),
     ("supported_is_listed", _modern(stateless(1, "x"), from_server(1, **error(-32022, data={"supported": [MODERN], "requested": MODERN})))),
-    ("", _session(from_client(1, "ping"), from_server(1, result={}), stateless(2, "server/discover"), from_server(2, **error(-32601)))),
+    ("", _session(*answered(1), stateless(2, "server/discover"), from_server(2, **error(-32601)))),
     ("discover_is_served", (frames([stateless(1, "server/discover"), from_server(1, **error(-32601)), stateless(2, "tools/list"), cacheable(2, tools=[])]), STARTED)),
     ("own_request", _session(from_client(1, "ping"), from_server(None, "notifications/cancelled", {"requestId": 1}), from_server(1, result={}))),
-    ("own_request", _session(from_server(7, "ping"), from_client(None, "notifications/cancelled", {"requestId": 7}), from_client(7, result={}))),
-    ("", _session(from_client(1, "tools/list"), from_server(1, "ping"), from_client(None, "notifications/cancelled", {"requestId": 1}), from_client(1, result={}))),
+    ("own_request", _session(from_server(7, "ping"), cancelled(7), from_client(7, result={}))),
+    ("", _session(from_client(1, "tools/list"), from_server(1, "ping"), cancelled(1), from_client(1, result={}))),
     ("params_fit", _session(from_client(1, "ping"), from_client(None, "notifications/cancelled", {"requestId": []}), from_server(1, result={}))),
-    ("", _modern(*LISTEN, *ACKNOWLEDGED, from_client(None, "notifications/cancelled", {"requestId": 1}), stateless(2, "tools/call", {"name": "t"}), CALLED, complete(1))),
+    ("", _modern(*LISTEN, *ACKNOWLEDGED, cancelled(1), stateless(2, "tools/call", {"name": "t"}), CALLED, complete(1))),
     ("required_meta", _session(stateless(2, "tools/list"), cacheable(2, tools=[]), stateless(3, "tools/list", revision=5), from_server(3, **error(-32602)))),
     ("json_rpc", _http(_post(PING, reply={"result": {}}))),
     ("error_object", _http(_post(PING, status=400, reply={"jsonrpc": "2.0", "id": 5, "error": {}}))),
-    ("", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),
-    ("", _http(HttpRecording().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(1)[1], PONG]))),
-    ("known_token", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(2)[1], PONG]))),
-    ("known_token", _http(HttpRecording().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, _progress(2)[1], PONG]))),
-    ("", _http(_post(TRACKED, reply=PONG).get(stream=[_progress(1)[1]]))),
-    ("known_token", _http(_post(TRACKED, reply=PONG).get(stream=[_progress(2)[1]]))),
+    ("", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, progress(1, 1)[1], PONG]))),
+    ("", _http(HttpRecording().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, progress(1, 1)[1], PONG]))),
+    ("known_token", _http(_post(TRACKED, stream=[{"sse": None, "id": "1"}, progress(2, 1)[1], PONG]))),
+    ("known_token", _http(HttpRecording().open(session=None).post(TRACKED, stream=[{"sse": None, "id": "1"}, progress(2, 1)[1], PONG]))),
+    ("", _http(_post(TRACKED, reply=PONG).get(stream=[progress(1, 1)[1]]))),
+    ("known_token", _http(_post(TRACKED, reply=PONG).get(stream=[progress(2, 1)[1]]))),
     ("", _http(HttpRecording().open().post(TRACKED, status=503).post({**TRACKED, "id": 6}, reply=from_server(6, result={})[1]))),
-    ("", _session(*TRACKED_TASK, _progress(1))),
-    ("", _session(*TRACKED_TASK[:-1], from_server(2, **error(-32603)), _progress(1))),
-    ("after_response", _session(*TRACKED_TASK, *task_polled(3, "completed"), _progress(1))),
+    ("", _session(*TRACKED_TASK, progress(1, 1))),
+    ("", _session(*TRACKED_TASK[:-1], from_server(2, **error(-32603)), progress(1, 1))),
+    ("after_response", _session(*TRACKED_TASK, *task_polled(3, "completed"), progress(1, 1))),
     ("terminal_status", _session(*TASK_BEGUN, from_server(None, "notifications/tasks/status", {**TASK, "status": "completed"}), *task_polled(3, "working"))),
-    ("result_fits", _session(*TASK_BEGUN, from_client(3, "tasks/get", {"taskId": "T"}), from_server(3, result={**TASK, "status": 5}))),
+    ("result_fits", _session(*TASK_BEGUN, *answered(3, "tasks/get", {"taskId": "T"}, result={**TASK, "status": 5}))),
     ("task_is_declared", _session(*TASK_BEGUN[:-1], from_server(2, result={"content": []}), server={"tools": {}, "tasks": {"list": {}}})),
     ("", _http(_post(from_client(5, "tasks/get", {"taskId": "X"})[1], reply=from_server(5, **error(-32603))[1]))),
-    ("embedded_resource", _session(from_client(1, "prompts/get", {"name": "p"}), from_server(1, result={"messages": [chat_message("user", ILLEGAL_URI)]}))),
-    ("flat_schema", _session(from_server(1, "elicitation/create", form_params({"type": "array"})), from_client(1, result={"action": "decline"}))),
-    ("flat_schema", _session(from_server(1, "elicitation/create", form_params({"type": "object", "properties": {"n": {"type": "text"}}})), from_client(1, result={"action": "accept", "content": {"n": "x"}}))),
-    ("flat_schema", _session(from_server(1, "elicitation/create", form_params({"type": "object", "properties": {"n": {"type": "string", "minLength": "5"}}})), from_client(1, result={"action": "accept", "content": {"n": "x"}}))),
-    *(("flat_schema", _session(from_server(1, "elicitation/create", form_params({"type": "object", "properties": {"n": field}})), from_client(1, result={"action": "cancel"})))
+    ("embedded_resource", _session(*answered(1, "prompts/get", {"name": "p"}, result={"messages": [chat_message("user", ILLEGAL_URI)]}))),
+    ("flat_schema", _session(*asked(1, "elicitation/create", form_params({"type": "array"}), result={"action": "decline"}))),
+    ("flat_schema", _session(*asked(1, "elicitation/create", form_params({"type": "object", "properties": {"n": {"type": "text"}}}), result={"action": "accept", "content": {"n": "x"}}))),
+    ("flat_schema", _session(*asked(1, "elicitation/create", form_params({"type": "object", "properties": {"n": {"type": "string", "minLength": "5"}}}), result={"action": "accept", "content": {"n": "x"}}))),
+    *(("flat_schema", _session(*asked(1, "elicitation/create", form_params({"type": "object", "properties": {"n": field}}), result={"action": "cancel"})))
       for field in ({"type": "array"}, {"type": "array", "items": {"type": "string"}}, {"type": "string", "format": "uuid"})),
-    *(("", _session(from_server(1, "elicitation/create", form_params({"type": "object", "properties": {"n": field}})), from_client(1, result={"action": "cancel"})))
+    *(("", _session(*asked(1, "elicitation/create", form_params({"type": "object", "properties": {"n": field}}), result={"action": "cancel"})))
       for field in ({"type": "array", "items": {"anyOf": [{"const": "a", "title": "A"}]}}, {"type": "string", "format": "uri"}, {"type": "number", "format": "double"})),
-    ("result_fits", _session(from_server(1, "elicitation/create", form_params(FLAT)), from_client(1, result={"action": "accept", "content": {"data": {}, "n": 1}}))),
-    ("capability_of_receiver", _session(from_server(1, "elicitation/create", form_params(FLAT)), from_client(1, **error(-32601)), client={})),
+    ("result_fits", _session(*asked(1, "elicitation/create", form_params(FLAT), result={"action": "accept", "content": {"data": {}, "n": 1}}))),
+    ("capability_of_receiver", _session(*asked(1, "elicitation/create", form_params(FLAT), **error(-32601)), client={})),
     ("params_fit", _session(*refused_request({"messages": 5, "maxTokens": 9}))),
-    ("tool_choice", _session(from_server(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}), from_client(1, result=TEXT_ONLY))),
-    ("", _session(from_server(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}), from_client(1, result={**TEXT_ONLY, "stopReason": "maxTokens"}))),
-    ("", _session(from_server(1, "sampling/createMessage", {**ANSWERED, "toolChoice": {"mode": "required"}}), from_client(1, result=TEXT_ONLY))),
+    ("tool_choice", _session(*asked(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}, result=TEXT_ONLY))),
+    ("", _session(*asked(1, "sampling/createMessage", {**HELLO, "toolChoice": {"mode": "required"}}, result={**TEXT_ONLY, "stopReason": "maxTokens"}))),
+    ("", _session(*asked(1, "sampling/createMessage", {**ANSWERED, "toolChoice": {"mode": "required"}}, result=TEXT_ONLY))),
     ("state_is_returned", _modern(CALL, input_required(ROOTS), stateless(2, "tools/call", STATELESS_RETRY), CALLED)),
-    ("", _session(*TASK_BEGUN, from_client(3, "tasks/get", {"taskId": "T"}), from_server(3, **error(-32603)))),
-    ("", _session(from_client(1, "tasks/list"), from_server(1, **error(-32601)), revision="2025-06-18")),
+    ("", _session(*TASK_BEGUN, *answered(3, "tasks/get", {"taskId": "T"}, **error(-32603)))),
+    ("", _session(*answered(1, "tasks/list", **error(-32601)), revision="2025-06-18")),
     ("legal_schemas", _session(*tools_listed({**TOOL, "outputSchema": {"type": "object", "required": 5}}))),
     ("root_uris", _modern(CALL, input_required(ROOTS), stateless(2, "tools/call", {**RETRY, "inputResponses": {"r": {"roots": [{"uri": "https://a/"}]}}}), CALLED)),
     ("", _modern(CALL, complete(1, resultType="input_required", inputRequests=ROOTS), stateless(2, "tools/call", STATELESS_RETRY), CALLED)),
@@ -784,18 +610,18 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("response_type", _http(_post(PING, reply=b""))),
     *(("missing_session_is_400 session_header", _http(_post(PING, headers={"Mcp-Session-Id": None}, status=status)))
       for status in (402, 405, 422)),
-    ("", _session(from_client(1, "tools/call", {"name": "t"}), from_server(1, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]})),
+    ("", _session(*answered(1, "tools/call", {"name": "t"}, **error(-32042, data={"elicitations": [{"mode": "url", "message": "?", "url": "https://a/", "elicitationId": "e"}]})),
                   from_server(None, "notifications/elicitation/complete", {"elicitationId": "e"}))),
-    ("response_id result_or_error", _session(from_client(1, "ping"), from_server(1, result="x"), from_server(1, result={}))),
-    ("json_rpc", _session(from_server(1, "ping", [1]), from_client(1, **error(-32602)))),
-    ("request_id", _session(from_server(True, "ping"), from_server(1, "ping"), from_client(1, result={}))),
+    ("response_id result_or_error", _session(*answered(1, "ping", result="x"), from_server(1, result={}))),
+    ("json_rpc", _session(*asked(1, "ping", [1], **error(-32602)))),
+    ("request_id", _session(from_server(True, "ping"), *asked(1))),
     ("", _http(_post(PING, status=300))),
     ("", _http(HttpRecording().open().exchange("DELETE", status=204).post(PING, status=300, connection=2))),
     ("negotiated_header", _http(HttpRecording().open("2025-06-18").post(PING, headers={"MCP-Protocol-Version": "1999-01-01"}, status=300))),
-    ("", _session(from_client(1, "ping"), from_server(1, result={"resultType": "complete"}))),
-    ("", _session(from_client(1, "logging/setLevel", {"level": "error"}), from_server(1, result={}), from_client(2, "logging/setLevel", {"level": "info"}),
+    ("", _session(*answered(1, "ping", result={"resultType": "complete"}))),
+    ("", _session(*answered(1, "logging/setLevel", {"level": "error"}), from_client(2, "logging/setLevel", {"level": "info"}),
                   from_server(None, "notifications/message", {"level": "info", "data": 1}), from_server(2, result={}))),
-    ("params_fit unknown_level_is_refused", _session(from_client(1, "logging/setLevel", {"level": "odd"}), from_server(1, result={}))),
+    ("params_fit unknown_level_is_refused", _session(*answered(1, "logging/setLevel", {"level": "odd"}))),
     ("version_header", _http(HttpRecording().open().get(headers={"MCP-Protocol-Version": None}, stream=[]))),
     ("version_header", (HttpRecording().open().get(headers={"MCP-Protocol-Version": None}, stream=[]).events, None)),
     ("version_header", (HttpRecording().open().exchange("DELETE", headers={"MCP-Protocol-Version": None}, status=204).events, None)),
@@ -806,11 +632,11 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("poll_interval", _http(_polled(0.1, 0.2, 0.3))),
     ("", _session(*LISTEN, *ACKNOWLEDGED)),
     ("tools_are_declared", _modern(stateless(1, "tools/call", {"name": "t"}, capabilities={"sampling": {}}), input_required({"r": {"method": "sampling/createMessage", "params": {**HELLO, "tools": []}}}))),
-    ("task_is_returned", _session(*tools_listed(TASKS_ONLY), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, result={"content": []}))),
-    ("tool_allows_task", _session(*tools_listed(TASKS_ONLY), from_client(2, "tools/call", {"name": "t"}), from_server(2, **error(-32601)))),
-    ("tool_allows_task", _session(*tools_listed(NO_TASKS), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, **error(-32601)))),
-    ("", _session(*tools_listed(TASKS_ONLY), from_client(2, "tools/call", {"name": "t", "task": {}}), from_server(2, result={"task": TASK}))),
-    ("", _session(*tools_listed(NO_TASKS), from_client(2, "tools/call", {"name": "t"}), from_server(2, result={"content": []}))),
+    ("task_is_returned", _session(*tools_listed(TASKS_ONLY), *answered(2, "tools/call", {"name": "t", "task": {}}, result={"content": []}))),
+    ("tool_allows_task", _session(*tools_listed(TASKS_ONLY), *answered(2, "tools/call", {"name": "t"}, **error(-32601)))),
+    ("tool_allows_task", _session(*tools_listed(NO_TASKS), *answered(2, "tools/call", {"name": "t", "task": {}}, **error(-32601)))),
+    ("", _session(*tools_listed(TASKS_ONLY), *answered(2, "tools/call", {"name": "t", "task": {}}, result={"task": TASK}))),
+    ("", _session(*tools_listed(NO_TASKS), *answered(2, "tools/call", {"name": "t"}, result={"content": []}))),
     ("", _http(_polled(0, 0, 0))),  # a recording without times
     ("", _modern(CALL, input_required(ROOTS), stateless(2, "tools/call", {"name": "t"}), CALLED)),
     ("media", _session(*tool_called({"content": [{"type": "resource", "resource": {"uri": "a:b", "blob": "%"}}]}))),

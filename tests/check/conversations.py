@@ -46,6 +46,16 @@ def from_server(id: Any = None, method: str = "", params: Any = None, **members:
     return "server", _message(id, method, params, members)
 
 
+def answered(id: Any, method: str = "ping", params: Any = None, **response: Any) -> Messages:
+    """Return a request of the client and its response, by default an empty result."""
+    return [from_client(id, method, params), from_server(id, **(response or {"result": {}}))]
+
+
+def asked(id: Any, method: str = "ping", params: Any = None, **response: Any) -> Messages:
+    """Return a request of the server and its response, by default an empty result."""
+    return [from_server(id, method, params), from_client(id, **(response or {"result": {}}))]
+
+
 def _message(id: Any, method: str, params: Any, members: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"jsonrpc": "2.0"}
     message |= {} if id is None else {"id": id}

@@ -30,6 +30,7 @@ from tests.check.cases import (
     CASES,
     EMPTY_LIST,
     LIST_REQUEST,
+    NOTIFICATION,
     PING,
     PONG,
     TASK_BEGUN,
@@ -47,6 +48,7 @@ from tests.check.conversations import (
     STARTED,
     HttpRecording,
     Messages,
+    answered,
     broken_rules,
     cacheable,
     error,
@@ -65,8 +67,7 @@ SSE = Head("http", url="http://127.0.0.1:8000/sse")
 def test_conversation_that_begins_in_the_middle_has_no_findings_about_its_beginning() -> None:
     middle = [
         from_server(7, result={"tools": [TOOL]}),
-        from_client(8, "prompts/list", {"cursor": "X"}),
-        from_server(8, result={"prompts": []}),
+        *answered(8, "prompts/list", {"cursor": "X"}, result={"prompts": []}),
         from_server(None, "notifications/progress", {"progressToken": 3, "progress": 1}),
         from_server(1, "roots/list"),
     ]
@@ -95,32 +96,6 @@ def test_list_with_a_tool_twice_is_not_in_another_order() -> None:
         stateless(1, "tools/list"), cacheable(1, tools=tools), stateless(2, "tools/list"), cacheable(2, tools=tools),
     ]  # fmt: skip
     assert "stable_order" not in broken_rules(frames(talk))
-
-
-def test_connections_do_not_share_ids() -> None:
-    events = frames([*handshake(), from_client(1, "ping"), from_server(1, result={})])
-    others = [Frame(each.sender, each.content, connection=2) for each in events if isinstance(each, Frame)]
-    assert broken_rules([event for pair in zip(events, others, strict=True) for event in pair]) == []
-
-
-def test_start_of_a_large_frame_is_enough_to_know_its_id() -> None:
-    large = json.dumps(
-        {"jsonrpc": "2.0", "id": 1, "result": {"tools": [{**TOOL, "description": "x" * 2_000_000}]}}
-    ).encode()
-    cut = content(large)
-    assert isinstance(cut, Content) and not cut.is_whole
-    events = [
-        *frames([*handshake(), from_client(1, "tools/list")]),
-        Frame("server", cut, connection=1),
-        *frames([from_client(2, "ping"), from_server(2, result={})]),
-    ]
-    assert broken_rules(events) == []
-
-
-def test_half_a_line_of_a_process_that_died_is_not_a_message() -> None:
-    assert (
-        broken_rules([*frames(handshake()), Frame("server", content(b'{"jsonrpc"'), partial=True, connection=1)]) == []
-    )
 
 
 @pytest.mark.parametrize(
@@ -191,10 +166,7 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
     for number in range(1, 6000):
         token = {"_meta": {"progressToken": number}}
         for event in frames(
-            [
-                from_client(number, "tools/list", token),
-                from_server(number, result={"tools": [TOOL], "nextCursor": f"c{number}"}),
-            ]
+            answered(number, "tools/list", token, result={"tools": [TOOL], "nextCursor": f"c{number}"})
         ):
             conversation.receive(event)
     dialogue = conversation._pipes[1]
@@ -215,37 +187,6 @@ def cut(message: tuple[Side, Any]) -> Event:
     return Frame(message[0], Content(data, 2_000_000, "digest"), connection=1)
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}',
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"\\ud800"}',
-        b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}",
-    ],
-)
-def test_conversation_with_legal_json_that_this_package_refuses_has_no_findings(data: bytes) -> None:
-    answered = [Frame("client", content(data), connection=1), *frames([from_server(1, result={})])]
-    assert broken_rules([*frames(handshake()), *answered]) == []
-
-
-@pytest.mark.parametrize(
-    "events",
-    [
-        [*frames([*tools_listed(STRICT), from_client(9, "tools/list")]),
-         cut(from_server(9, result={"tools": [TOOL]})), *frames([CALL, LOOSE_RESULT])],
-        [*frames([from_client(9, "tools/list")]), cut(from_server(9, result={"tools": [], "nextCursor": "X"})),
-         *frames([from_client(1, "tools/list", {"cursor": "X"}), from_server(1, result={"tools": []})])],
-        [cut(from_client(9, "tools/call", {"_meta": {"progressToken": "T"}})),
-         *frames([from_server(None, "notifications/progress", {"progressToken": "T", "progress": 1}),
-                  from_server(9, result={})])],
-        [*frames(tools_listed(STRICT)), Gap(1), *frames([CALL, LOOSE_RESULT])],
-    ],
-)  # fmt: skip
-def test_facts_in_a_message_that_was_cut_or_lost_are_unknown(events: list[Event]) -> None:
-    assert broken_rules([*frames(handshake()), *events]) == []
-
-
 def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified() -> None:
     assert notes([*frames(handshake()), cut(from_client(9, "ping")), cut(from_server(9, result={}))], STARTED) == [
         "messages that are cut, or beyond a limit of this judge, and facts that depend on them: 2"
@@ -256,67 +197,9 @@ def test_messages_that_were_cut_are_counted_in_the_parts_that_were_not_verified(
 def test_finished_requests_do_not_keep_large_params(result: object) -> None:
     conversation = Conversation(head=STARTED)
     large = {"name": "t", "arguments": {"text": "x" * 100_000}}
-    for event in frames([*handshake(), from_client(1, "tools/call", large), from_server(1, result=result)]):
+    for event in frames([*handshake(), *answered(1, "tools/call", large, result=result)]):
         conversation.receive(event)
     assert conversation._pipes[1].client.finished[1].params == {}
-
-
-def test_tool_that_is_listed_again_after_a_call_does_not_judge_the_call() -> None:
-    relisted = [CALL, from_client(9, "tools/list"), from_server(9, result={"tools": [STRICT]}), LOOSE_RESULT]
-    assert broken_rules(frames([*handshake(), *tools_listed(TOOL), *relisted])) == []
-
-
-def test_late_lines_after_the_end_of_a_process_are_not_judged_by_its_session() -> None:
-    running = [*frames([*handshake(), from_client(5, "ping")]), End("server", 1, connection=1)]
-    for late in (from_client(6, "tools/list"), from_server(5, result={})):
-        assert broken_rules([*running, *frames([late])]) == []
-
-
-def test_second_session_on_a_pipe_begins_with_new_ids_and_tools() -> None:
-    first = [*handshake(), *tools_listed(STRICT), CALL]
-    assert (
-        broken_rules(
-            frames([*first, *handshake(), CALL, LOOSE_RESULT, from_client(1, "ping"), from_server(1, result={})])
-        )
-        == []
-    )
-
-
-def test_tool_with_the_name_initialize_begins_no_session() -> None:
-    call, result = from_client(3, "tools/call", {"name": "initialize"}), from_server(3, result={"content": []})
-    assert broken_rules(frames([call, result]), Head("messages")) == []
-    assert broken_rules(HttpRecording().open().post(call[1], reply=result[1]).events, HTTP) == []
-
-
-@pytest.mark.parametrize("status", [307, 401, 503])
-def test_request_that_http_refused_can_be_sent_again_with_its_id(status: int) -> None:
-    refused = (
-        HttpRecording().open().post(PING, status=status, answer={"WWW-Authenticate": 'Bearer resource_metadata="u"'})
-    )
-    assert broken_rules(refused.post(PING, reply=PONG, headers={"Authorization": "Bearer t"}).events, HTTP) == []
-
-
-def test_notification_that_is_redirected_has_no_finding() -> None:
-    web = (
-        HttpRecording()
-        .open()
-        .post(from_client(None, "notifications/roots/list_changed")[1], status=307, answer={"Location": "/mcp/"})
-    )
-    assert broken_rules(web.events, HTTP) == []
-
-
-@pytest.mark.parametrize("method", ["OPTIONS", "HEAD"])
-def test_http_requests_of_browsers_and_proxies_are_not_those_of_the_client(method: str) -> None:
-    web = HttpRecording().open(session=None).exchange(method, headers={"MCP-Protocol-Version": None}, status=204)
-    assert broken_rules(web.events, HTTP) == []
-
-
-def test_metadata_that_a_client_gets_is_not_a_stream_where_the_endpoint_is_unknown() -> None:
-    web = HttpRecording().open(session=None).get(
-        target="/.well-known/oauth-protected-resource", headers={"MCP-Protocol-Version": None},
-        reply={"resource": "https://a/mcp", "authorization_servers": ["https://a"]},
-    )  # fmt: skip
-    assert broken_rules(web.events, head=None) == []
 
 
 @pytest.mark.parametrize(("revision", "rules"), [("2025-06-18", []), ("2025-11-25", ["result_fits"])])
@@ -326,18 +209,10 @@ def test_result_of_initialize_is_judged_by_the_revision_that_it_names(revision: 
     assert broken_rules(frames(messages)) == rules
 
 
-def test_stream_with_a_response_that_cannot_be_read_is_complete() -> None:
-    web = HttpRecording().open().post(PING, stream=[])
-    deep = b'{"jsonrpc":"2.0","id":1,"result":{"x":' + b"[" * 2000 + b"]" * 2000 + b"}}"
-    end = web.events[-1]
-    assert isinstance(end, HttpEnd)
-    assert broken_rules([*web.events[:-1], HttpEvent(end.number, content(deep)), end], HTTP) == []
-
-
 @pytest.mark.parametrize(
     "events",
     [
-        frames([*handshake(), from_client(1, "tasks/get", {"taskId": []}), from_server(1, **error(-1))]),
+        frames([*handshake(), *answered(1, "tasks/get", {"taskId": []}, **error(-1))]),
         frames([*handshake(), from_server(1, "elicitation/create", {"mode": "url", "url": "http://[", "message": ""})]),
         frames([stateless(1, "tools/call", {"name": "t"}),
                 from_server(1, result={"resultType": "input_required", "inputRequests": {
@@ -394,8 +269,8 @@ SECRET_SCHEMA = {"type": "object", "properties": {"token": {"type": "string", "m
 @pytest.mark.parametrize(
     "messages",
     [
-        [*handshake(), *tools_listed(nextCursor="token=a"), from_client(2, "tools/list", {"cursor": "token=a"}),
-         from_server(2, result={"tools": [], "nextCursor": "token=b"})],
+        [*handshake(), *tools_listed(nextCursor="token=a"),
+         *answered(2, "tools/list", {"cursor": "token=a"}, result={"tools": [], "nextCursor": "token=b"})],
         [stateless(1, "server/discover", capabilities=SECRET_EXTENSION),
          cacheable(1, supportedVersions=[MODERN], capabilities={})],
         [stateless(1, "tools/call", {"name": "t"}), input_required(SECRET_INPUT)],
@@ -431,36 +306,6 @@ def test_events_are_followed_by_their_ids_when_these_are_masked(rule: str) -> No
         assert b"hunter2" not in b"".join(map(format_event, masked))
 
 
-def test_header_in_base64_is_not_compared_with_a_masked_body() -> None:
-    uri = "file:///ü?token=abc"
-    encoded = f"=?base64?{base64.b64encode(uri.encode()).decode()}?="
-    web = HttpRecording().post(
-        stateless(1, "resources/read", {"uri": uri})[1],
-        headers={"Mcp-Name": encoded},
-        reply=cacheable(1, contents=[])[1],
-    )
-    assert broken_rules([mask(event) for event in web.events], HTTP) == []
-
-
-def test_request_state_that_two_calls_got_belongs_to_both() -> None:
-    asked = {"resultType": "input_required", "requestState": "s", "inputRequests": {"a": {"method": "roots/list"}}}
-    retry = {"name": "x", "requestState": "s", "inputResponses": {"a": {"roots": []}}}
-    messages = [
-        stateless(1, "tools/call", {"name": "x"}), from_server(1, result=asked),
-        stateless(2, "tools/call", {"name": "y"}), from_server(2, result=asked), stateless(3, "tools/call", retry),
-    ]  # fmt: skip
-    assert broken_rules(frames(messages)) == []
-
-
-@pytest.mark.parametrize("status", [401, 500])
-def test_http_response_of_a_proxy_with_json_of_its_own_has_no_finding(status: int) -> None:
-    answer = {"WWW-Authenticate": 'Bearer resource_metadata="u"'}
-    assert (
-        broken_rules(HttpRecording().open().post(PING, status=status, reply={"error": "x"}, answer=answer).events, HTTP)
-        == []
-    )
-
-
 def over_http_sse(messages: Messages, reply: str = "Accepted") -> list[Event]:
     """Return a conversation over HTTP+SSE, whose server responds to each POST with 202 and a text."""
     web = HttpRecording().get(target="/sse", stream=[], end="")
@@ -480,28 +325,10 @@ def test_conversation_over_http_sse_is_judged_by_the_declarations_of_its_handsha
     assert notes(over_http_sse(messages), SSE) == []
 
 
-def test_http_sse_server_that_echoes_a_message_in_the_response_of_its_post_does_not_send_it() -> None:
-    events = over_http_sse([*handshake(), from_client(1, "ping"), from_server(1, result={})], reply="echo")
-    assert broken_rules(events, SSE) == []
-
-
-@pytest.mark.parametrize("event_id", [None, "1"])
-def test_stream_that_ends_with_its_request_or_its_session_needs_neither_response_nor_retry(
-    event_id: str | None,
-) -> None:
-    opened = [HttpRecording().open().post(PING, stream=[{"sse": None, "id": event_id}], end="") for _ in range(2)]
-    cancellation = from_client(None, "notifications/cancelled", {"requestId": PING["id"]})[1]
-    cancelled = opened[0].post(cancellation, status=202).events
-    deleted = opened[1].exchange("DELETE", end="").events[:-1]  # the streams end before the response to DELETE
-    for events in (cancelled, deleted):
-        assert broken_rules([*events, HttpEnd(3, "complete")], HTTP) == []
-
-
 @pytest.mark.parametrize("params", [stateless_params(), {"capabilities": {}}], ids=["stateless", "no version"])
 def test_refused_initialize_that_no_legacy_client_sends_needs_no_revision(params: dict[str, Any]) -> None:
     messages = [
-        stateless(1, "tools/list"), cacheable(1, tools=[]), from_client(2, "initialize", params),
-        from_server(2, **error(-32602)),
+        stateless(1, "tools/list"), cacheable(1, tools=[]), *answered(2, "initialize", params, **error(-32602)),
     ]  # fmt: skip
     assert "refusal_names_revisions" not in broken_rules(frames(messages))
 
@@ -515,35 +342,6 @@ def test_clean_conversations_that_begin_anywhere_or_lose_events_have_no_findings
                 with_gap = [*events[:position], Gap(lost), *events[position + lost :]]
                 assert (name, broken_rules(with_gap, head)) == (name, [])
             assert (name, broken_rules([Gap(position), *events[position:]], head)) == (name, [])
-
-
-def test_http_sse_conversation_that_begins_in_the_middle_is_not_judged_as_streamable_http() -> None:
-    messages = [
-        stateless(9, "server/discover"),
-        *handshake(),
-        from_client(1, "ping"),
-        from_client(None, "notifications/roots/list_changed"),
-    ]
-    assert broken_rules(over_http_sse(messages)[3:], SSE) == []
-
-
-def test_stream_of_an_http_sse_client_beside_sessions_needs_no_header() -> None:
-    assert (
-        broken_rules(
-            HttpRecording()
-            .open()
-            .get(headers={"Mcp-Session-Id": None, "MCP-Protocol-Version": None}, status=405)
-            .events,
-            HTTP,
-        )
-        == []
-    )
-    assert (
-        broken_rules(
-            HttpRecording().open(session=None).get(headers={"MCP-Protocol-Version": None}, status=405).events, HTTP
-        )
-        == []
-    )
 
 
 def test_stateless_request_without_a_version_header_can_be_served_by_an_earlier_revision() -> None:
@@ -582,10 +380,116 @@ def test_schema_is_a_fault_of_the_server_only_if_a_keyword_has_an_illegal_value(
     assert found == (["legal_schemas"] if is_illegal else [])
 
 
+def session(*messages: tuple[Side, Any]) -> list[Event]:
+    return frames([*handshake(), *messages])
+
+
+def raw(side: Side, data: bytes, **more: Any) -> Frame:
+    return Frame(side, content(data), connection=1, **more)
+
+
+def mixed(events: Sequence[Event]) -> list[Event]:
+    """Return the events of two connections in turn, with the same ids."""
+    pairs = [(each, replace(each, connection=2)) for each in events if isinstance(each, Frame)]
+    return [event for pair in pairs for event in pair]
+
+
+def without_end(id: str | None, cause: Any) -> list[Event]:
+    """Return a stream without a response, which ends after a cancellation or a DELETE."""
+    opened = HttpRecording().open().post(PING, stream=[{"sse": None, "id": id}], end="")
+    events = opened.exchange("DELETE", end="").events[:-1] if cause is None else opened.post(cause, status=202).events
+    return [*events, HttpEnd(3, "complete")]
+
+
+def unreadable_response() -> list[Event]:
+    *events, end = HttpRecording().open().post(PING, stream=[]).events
+    assert isinstance(end, HttpEnd)
+    return [*events, HttpEvent(end.number, content(b'{"jsonrpc":"2.0","id":1,"result":{"x":%b}}' % DEEP)), end]
+
+
+DEEP = b"[" * 2000 + b"]" * 2000
+LARGE = json.dumps(from_server(1, result={"tools": [{**TOOL, "description": "x" * 2_000_000}]})[1]).encode()
+LEGAL = [b'{"jsonrpc":"2.0","id":1.0,"method":"ping"}', b'{"jsonrpc":"2.0","id":1,"method":"ping","x":1,"x":2}',
+         b'{"jsonrpc":"2.0","id":1,"method":"ping","x":"\\ud800"}',
+         b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"x":%b}}' % DEEP]  # fmt: skip
+"""Legal messages that this package refuses."""
+RENAMED = answered(3, "tools/call", {"name": "initialize"}, result={"content": []})
+CHALLENGE = {"WWW-Authenticate": 'Bearer resource_metadata="u"'}
+NO_VERSION: dict[str, str | None] = {"MCP-Protocol-Version": None}
+METADATA = {"resource": "https://a/mcp", "authorization_servers": ["https://a"]}
+SECRET_URI = "file:///ü?token=abc"
+IN_BASE64 = {"Mcp-Name": f"=?base64?{base64.b64encode(SECRET_URI.encode()).decode()}?="}
+SECRET_READ = stateless(1, "resources/read", {"uri": SECRET_URI})[1]
+WITH_STATE = from_server(1, result={"resultType": "input_required", "requestState": "s",
+                                    "inputRequests": {"a": {"method": "roots/list"}}})  # fmt: skip
+STATE_RETRY = {"name": "x", "requestState": "s", "inputResponses": {"a": {"roots": []}}}
+CANCELLATION = from_client(None, "notifications/cancelled", {"requestId": PING["id"]})[1]
+
+CLEAN: dict[str, tuple[Sequence[Event], Head | None]] = {
+    "two connections with equal ids": (mixed(session(*answered(1))), STARTED),
+    "the start of a large frame has its id": ([
+        *session(from_client(1, "tools/list")), raw("server", LARGE), *frames(answered(2))], STARTED),
+    "half a line of a process that died": ([*session(), raw("server", b'{"jsonrpc"', partial=True)], STARTED),
+    **{f"legal message {data[:60]!r}": (
+        [*session(), raw("client", data), *frames([from_server(1, result={})])], STARTED) for data in LEGAL},
+    "a list that was cut": ([*session(*tools_listed(STRICT), from_client(9, "tools/list")),
+        cut(from_server(9, result={"tools": [TOOL]})), *frames([CALL, LOOSE_RESULT])], STARTED),
+    "a cursor in a page that was cut": ([*session(from_client(9, "tools/list")),
+        cut(from_server(9, result={"tools": [], "nextCursor": "X"})),
+        *frames(answered(1, "tools/list", {"cursor": "X"}, result={"tools": []}))], STARTED),
+    "a token in a request that was cut": ([
+        *session(), cut(from_client(9, "tools/call", {"_meta": {"progressToken": "T"}})),
+        *frames([from_server(None, "notifications/progress", {"progressToken": "T", "progress": 1}),
+                 from_server(9, result={})])], STARTED),
+    "a list before a gap": ([*session(*tools_listed(STRICT)), Gap(1), *frames([CALL, LOOSE_RESULT])], STARTED),
+    "a tool that is listed again during its call": (session(
+        *tools_listed(TOOL), CALL, *answered(9, "tools/list", result={"tools": [STRICT]}), LOOSE_RESULT), STARTED),
+    **{f"a late line {late[0]} after the end of the process": ([
+        *session(from_client(5, "ping")), End("server", 1, connection=1), *frames([late])], STARTED)
+       for late in (from_client(6, "tools/list"), from_server(5, result={}))},
+    "a second session on the pipe": (session(
+        *tools_listed(STRICT), CALL, *handshake(), CALL, LOOSE_RESULT, *answered(1)), STARTED),
+    "a tool with the name initialize": (frames(RENAMED), Head("messages")),
+    "a tool with the name initialize over HTTP": (
+        HttpRecording().open().post(RENAMED[0][1], reply=RENAMED[1][1]).events, HTTP),
+    **{f"a request again after the status {status}": (HttpRecording().open().post(PING, status=status, answer=CHALLENGE)
+        .post(PING, reply=PONG, headers={"Authorization": "Bearer t"}).events, HTTP) for status in (307, 401, 503)},
+    "a notification that is redirected": (
+        HttpRecording().open().post(NOTIFICATION, status=307, answer={"Location": "/mcp/"}).events, HTTP),
+    **{f"{method} of a browser or a proxy": (HttpRecording().open(session=None)
+        .exchange(method, headers=NO_VERSION, status=204).events, HTTP) for method in ("OPTIONS", "HEAD")},
+    "metadata where the endpoint is unknown": (HttpRecording().open(session=None).get(
+        target="/.well-known/oauth-protected-resource", headers=NO_VERSION, reply=METADATA).events, None),
+    "a stream with a response that cannot be read": (unreadable_response(), HTTP),
+    "a header in Base64 and a masked body": ([*map(mask, HttpRecording().post(
+        SECRET_READ, headers=IN_BASE64, reply=cacheable(1, contents=[])[1]).events)], HTTP),
+    "a request state that two calls got": (frames([
+        stateless(1, "tools/call", {"name": "x"}), WITH_STATE, stateless(2, "tools/call", {"name": "y"}),
+        from_server(2, result=WITH_STATE[1]["result"]), stateless(3, "tools/call", STATE_RETRY)]), STARTED),
+    **{f"status {status} with JSON of a proxy": (HttpRecording().open().post(
+        PING, status=status, reply={"error": "x"}, answer=CHALLENGE).events, HTTP) for status in (401, 500)},
+    "an HTTP+SSE server that echoes a message in the response of its POST": (
+        over_http_sse([*handshake(), *answered(1)], reply="echo"), SSE),
+    "an HTTP+SSE conversation from its middle": (over_http_sse([
+        stateless(9, "server/discover"), *handshake(), from_client(1, "ping"),
+        from_client(None, "notifications/roots/list_changed")])[3:], SSE),
+    **{f"a stream whose first id is {id} ends with its {'session' if cause is None else 'request'}": (
+        without_end(id, cause), HTTP) for id in (None, "1") for cause in (CANCELLATION, None)},
+    "a stream of an HTTP+SSE client beside a session": (
+        HttpRecording().open().get(headers={"Mcp-Session-Id": None, **NO_VERSION}, status=405).events, HTTP),
+    "a stream of an HTTP+SSE client beside a client without a session": (
+        HttpRecording().open(session=None).get(headers=NO_VERSION, status=405).events, HTTP),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CLEAN)
+def test_conversation_that_looks_wrong_but_is_legal_or_unknown_has_no_findings(name: str) -> None:
+    assert broken_rules(*CLEAN[name]) == []
+
+
 def test_value_whose_validation_exceeds_a_limit_of_this_package_is_not_judged() -> None:
-    expensive = {"items": {"not": {"anyOf": [{"const": number} for number in range(900)]}}}
-    schema = {"type": "object", "properties": {"a": expensive}}
-    tool = {**TOOL, "inputSchema": schema, "outputSchema": schema}
-    value = {"a": [1000] * 1500}
-    events = tool_called({"content": TEXT, "structuredContent": value}, tool, arguments=value)
-    assert broken_rules(frames([*handshake(), *events]), advice=True) == []
+    items: Any = {"not": {"anyOf": [{"const": number} for number in range(900)]}}
+    schema = {"type": "object", "properties": {"a": {"items": items}}}
+    tool, value = {**TOOL, "inputSchema": schema, "outputSchema": schema}, {"a": [1000] * 1500}
+    called = tool_called({"content": TEXT, "structuredContent": value}, tool, arguments=value)
+    assert broken_rules(session(*called), advice=True) == []

@@ -27,6 +27,8 @@ from tests.check.conversations import (
     PREFIX,
     STARTED,
     HttpRecording,
+    answered,
+    asked,
     broken_rules,
     cacheable,
     complete,
@@ -52,22 +54,20 @@ def legacy_messages(revision: str) -> list[Any]:
     result = {"content": TEXT} | ({"structuredContent": {"n": 1}} if structured else {})
     messages = [
         *handshake(revision),
-        from_client(1, "tools/list"), from_server(1, result={"tools": [tool], "nextCursor": "P2"}),
-        from_client(2, "tools/list", {"cursor": "P2"}), from_server(2, result={"tools": [{"name": "u", "inputSchema": {"type": "object"}}]}),
+        *answered(1, "tools/list", result={"tools": [tool], "nextCursor": "P2"}),
+        *answered(2, "tools/list", {"cursor": "P2"}, result={"tools": [{"name": "u", "inputSchema": {"type": "object"}}]}),
         from_client(3, "tools/call", {"name": "t", "arguments": {"n": 1}, "_meta": {"progressToken": "p"}}),
         *(from_server(None, PROGRESS, {"progressToken": "p", "progress": n, "total": 3}) for n in (1, 2, 3)), from_server(3, result=result),
-        from_client(4, "prompts/get", {"name": "x"}), from_server(4, result={"messages": [{"role": "user", "content": TEXT[0]}]}),
-        from_client(5, "resources/read", {"uri": "a:b"}), from_server(5, result={"contents": [{"uri": "a:b", "text": "x"}]}),
-        from_server(1, "roots/list"), from_client(1, result={"roots": [{"uri": "file:///a", "name": "a"}]}),
-        from_server(2, "sampling/createMessage", {"messages": [{"role": "user", "content": TEXT[0]}], "maxTokens": 5}),
-        from_client(2, result={"role": "assistant", "content": TEXT[0], "model": "m"}),
-        from_client(6, "logging/setLevel", {"level": "warning"}), from_server(6, result={}),
+        *answered(4, "prompts/get", {"name": "x"}, result={"messages": [{"role": "user", "content": TEXT[0]}]}),
+        *answered(5, "resources/read", {"uri": "a:b"}, result={"contents": [{"uri": "a:b", "text": "x"}]}),
+        *asked(1, "roots/list", result={"roots": [{"uri": "file:///a", "name": "a"}]}),
+        *asked(2, "sampling/createMessage", {"messages": [{"role": "user", "content": TEXT[0]}], "maxTokens": 5}, result={"role": "assistant", "content": TEXT[0], "model": "m"}),
+        *answered(6, "logging/setLevel", {"level": "warning"}),
         from_server(None, "notifications/message", {"level": "error", "data": "x"}),
-        from_client(7, "resources/subscribe", {"uri": "a:b"}), from_server(7, result={}),
+        *answered(7, "resources/subscribe", {"uri": "a:b"}),
         from_server(None, "notifications/resources/updated", {"uri": "a:b"}), from_server(None, "notifications/tools/list_changed"),
-        from_client(8, "completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}),
-        from_server(8, result={"completion": {"values": ["y"]}}),
-        from_client(9, "ping"), from_server(9, result={}), from_client(10, "tools/call", {"name": "zz"}), from_server(10, **error(-32602)),
+        *answered(8, "completion/complete", {"ref": {"type": "ref/prompt", "name": "x"}, "argument": {"name": "a", "value": ""}}, result={"completion": {"values": ["y"]}}),
+        *answered(9), *answered(10, "tools/call", {"name": "zz"}, **error(-32602)),
     ]  # fmt: skip
     return messages
 
@@ -112,11 +112,11 @@ def legacy_web(revision: str) -> list[Event]:
     pairs = [(q, r) for q, r in itertools.pairwise(messages)
              if "method" in q and "id" in q and "method" not in r and q["id"] == r.get("id") and q["method"] not in
              ("roots/list", "sampling/createMessage")]  # fmt: skip
-    for number, (asked, answer) in enumerate(pairs):
+    for number, (sent, answer) in enumerate(pairs):
         if number % 2:
-            web.post(asked, stream=[{"sse": None, "id": f"{number}-0"}, {"sse": answer, "id": f"{number}-1"}])
+            web.post(sent, stream=[{"sse": None, "id": f"{number}-0"}, {"sse": answer, "id": f"{number}-1"}])
         else:
-            web.post(asked, reply=answer)
+            web.post(sent, reply=answer)
     web.post(from_client(None, "notifications/roots/list_changed")[1], status=202)
     return web.get(
         stream=[{"sse": from_server(None, "notifications/tools/list_changed")[1], "id": "g-0"}], end="client"
@@ -125,16 +125,14 @@ def legacy_web(revision: str) -> list[Event]:
 
 def modern_web() -> list[Event]:
     web, messages = HttpRecording(), [message for _, message in modern_messages()]
-    for number, asked in enumerate(messages):
-        answers = [
-            each for each in messages[number + 1 :] if each.get("id") == asked.get("id") and "method" not in each
-        ]
-        if "method" not in asked or "id" not in asked or asked["method"] == "subscriptions/listen":
+    for number, sent in enumerate(messages):
+        answers = [each for each in messages[number + 1 :] if each.get("id") == sent.get("id") and "method" not in each]
+        if "method" not in sent or "id" not in sent or sent["method"] == "subscriptions/listen":
             continue
-        if asked["id"] == 3:
-            web.post(asked, stream=[messages[number + 1], answers[0]])
+        if sent["id"] == 3:
+            web.post(sent, stream=[messages[number + 1], answers[0]])
         else:
-            web.post(asked, reply=answers[0])
+            web.post(sent, reply=answers[0])
     listen = next(each for each in messages if each.get("method") == "subscriptions/listen")
     return web.post(listen, stream=[*messages[14:16], messages[-1]]).events
 

@@ -13,12 +13,12 @@ from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Frame, content, format_event, format_head
 from mcp_ref.check.report import JUnitCase, json_report, junit_report, sarif_report, shown, text_report
 from mcp_ref.cli.check import message_of
-from tests.check.conversations import STARTED, findings, frames, from_client, from_server, handshake
+from tests.check.conversations import STARTED, answered, findings, frames, handshake
 
 FAULTY = frames(
     [
-        *handshake(), from_client(1, "prompts/list"), from_server(1, result={"prompts": [{}]}),
-        from_client(2, "ping"), from_server(2, result={"a": "\x1b<"}),
+        *handshake(), *answered(1, "prompts/list", result={"prompts": [{}]}),
+        *answered(2, "ping", result={"a": "\x1b<"}),
     ]
 )  # fmt: skip
 

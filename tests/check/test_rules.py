@@ -28,6 +28,8 @@ from tests.check.cases import (
 from tests.check.conversations import (
     MODERN,
     STARTED,
+    answered,
+    asked,
     broken_rules,
     error,
     findings,
@@ -76,13 +78,13 @@ def test_rules_are_broken_in_another_form_and_by_no_legal_neighbor(
 def test_icons_are_looked_at_in_each_list(member: str) -> None:
     method = {"resourceTemplates": "resources/templates"}.get(member, member) + "/list"
     item = {**TOOL, "uri": "a:b", "uriTemplate": "a:{b}", "icons": [{"src": "file:///x"}]}
-    session = [*handshake("2025-11-25"), from_client(1, method), from_server(1, result={member: [item]})]
+    session = [*handshake("2025-11-25"), *answered(1, method, result={member: [item]})]
     assert "icons" in broken_rules(frames(session), STARTED, True)
 
 
 @pytest.mark.parametrize(("revision", "level"), [("2024-11-05", "SHOULD"), ("2025-11-25", "MUST")])
 def test_level_of_a_rule_is_the_one_of_the_revision(revision: str, level: str) -> None:
-    session = [*handshake(revision, client={}), from_server(1, "roots/list"), from_client(1, **error(-32601))]
+    session = [*handshake(revision, client={}), *asked(1, "roots/list", **error(-32601))]
     assert [finding.level for finding in findings(frames(session))] == [level]
 
 
@@ -101,14 +103,14 @@ def test_finding_says_what_was_asked_and_what_came_of_it(events: Sequence[Event]
 @pytest.mark.parametrize(
     ("conversation", "events"),
     [
-        (_session(from_client(1, "ping"), from_server(1, result={"_meta": 5})), (4, 5)),
+        (_session(*answered(1, "ping", result={"_meta": 5})), (4, 5)),
         (
             _modern(
                 stateless(1, "x"), from_server(1, **error(-32022, data={"supported": [MODERN], "requested": MODERN}))
             ),
             (3, 4),
         ),
-        (_session(from_server(1, "roots/list"), from_client(1, **error(-32601)), client={}), (4,)),
+        (_session(*asked(1, "roots/list", **error(-32601)), client={}), (4,)),
         (_http(_post(PING, reply=b"")), (8, 11)),
         (WEB_CASES["unique_event_id"][::2], (8, 13, 15)),
     ],
