@@ -230,7 +230,7 @@ async def deny(request: HttpRequest) -> Response:
 
 
 async def fail(request: HttpRequest) -> Response:
-    """Respond as a token endpoint that is out of order."""
+    """Respond as an endpoint that is out of order."""
     return response({"error": "server_error"}, 503)
 
 
@@ -302,11 +302,7 @@ def test_login_at_a_server_without_metadata_says_that_no_sign_in_is_needed(capsy
 
 def test_logout_says_that_the_tokens_were_not_revoked(world: World, capsys: Captured) -> None:
     assert main(["login", "--", world.url]) == 0
-
-    async def refuse(request: HttpRequest) -> Response:
-        return response({"error": "server_error"}, 503)
-
-    world.issuer.routes["POST /revoke"] = refuse
+    world.issuer.routes["POST /revoke"] = fail
     assert main(["logout", "--", world.url]) == 0
     assert "status 503" in (said := capsys.readouterr().err) and "the token was not revoked" in said
     assert main(["whoami", "--", world.url]) == 4

@@ -14,6 +14,7 @@ from mcp_ref.bridge.explain import explain
 from mcp_ref.codec import members_of
 from mcp_ref.features.tools import Tool
 from mcp_ref.revisions import METHODS, REVISIONS
+from tests.cli.exit_codes import exit_code
 from tests.forked_python import forked
 from tests.server_programs import serving
 from tests.settings import ROOT
@@ -81,11 +82,7 @@ def test_bridge_explains_a_foreign_file_without_a_start_that_nobody_allowed(
 def test_bridge_says_the_fault_of_a_wrong_command_line(
     words: list[str], fault: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    try:
-        status = main(words)
-    except SystemExit as error:
-        status = int(str(error.code))
-    assert status == 2 and fault in capsys.readouterr().err
+    assert exit_code(*words) == 2 and fault in capsys.readouterr().err
 
 
 def test_bridge_explain_prints_the_fate_of_each_method_and_lost_field(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,9 +17,9 @@ from mcp_ref.__main__ import main
 from mcp_ref.cli import show
 from mcp_ref.cli.client_commands import is_uri
 from mcp_ref.revisions import REVISIONS
+from tests.cli.test_person import at_a_terminal
 from tests.forked_python import forked, python, quick_python
 from tests.settings import ROOT
-from tests.terminals import run_at_terminal
 
 DEMO = forked("-m", "mcp_ref", "run", "mcp_ref.demo.server")
 BARE = quick_python("from mcp_ref import Server; Server('bare').run()")
@@ -314,11 +314,6 @@ def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> No
 
 
 # ---------------------------------------------------------------------------------------------------- at a terminal
-
-
-def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[str, str]:
-    """Run a command at a terminal, at which a person types. Return the output and the terminal's text."""
-    return run_at_terminal(typed, *words, "--env", f"PYTHONPATH={ROOT}", "--", *server)[1:]
 
 
 def test_call_at_a_terminal_shows_the_server_and_the_revision() -> None:

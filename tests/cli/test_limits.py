@@ -46,7 +46,10 @@ def test_limits_are_positive_numbers() -> None:
         assert limit.value > 0, limit
 
 
-def test_limits_command_prints_tables_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+def test_limits_command_prints_tables_and_json(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcp_ref.cli.limits.limits", found)  # which parses the package only once
     assert main(["limits"]) == 0
     printed = capsys.readouterr().out
     assert "MAX_BATCH  1,000" in printed and "CANCEL_SECONDS  0.5" in printed

@@ -7,17 +7,11 @@ import subprocess
 import pytest
 
 from mcp_ref.__main__ import main, parse
+from tests.cli.exit_codes import exit_code
 from tests.forked_python import python
 
 COMMANDS = ["demo", "run", "list", "call", "read", "watch", "prompt", "complete", "revisions"]
 Captured = pytest.CaptureFixture[str]
-
-
-def usage_error(*words: str) -> None:
-    """Run a command line that argparse refuses."""
-    with pytest.raises(SystemExit) as caught:
-        main(list(words))
-    assert caught.value.code == 2
 
 
 @pytest.mark.parametrize(
@@ -34,10 +28,8 @@ def usage_error(*words: str) -> None:
         (["list", "ws://localhost:8123/mcp"], "for example\n  python3 -m mcp_ref list http://localhost:8123/mcp\n"),
         (["list", "http://a/", "http://b/"], "unrecognized arguments: http://a/"),
         (["read", "http://a/"], "the following arguments are required: URI\n"),
-        (
-            ["list", "python3", "server.py", "--json"],
-            "for example\n  python3 -m mcp_ref list --json -- python3 server.py\n",
-        ),
+        (["list", "python3", "server.py", "--json"],
+         "for example\n  python3 -m mcp_ref list --json -- python3 server.py\n"),
         (["read", "a://b", "npx", "some-server"], "for example\n  python3 -m mcp_ref read a://b -- npx some-server\n"),
         (["list", "--timeout", "nan", "--", "x"], "--timeout: expected a number of seconds above 0, got 'nan'"),
         (["list", "--timeout", "-1", "--", "x"], "--timeout: expected a number of seconds above 0, got '-1'"),
@@ -48,30 +40,24 @@ def usage_error(*words: str) -> None:
         (["--version", "list"], "write the command first, such as python3 -m mcp_ref list ...\n"),
         (["--", "python3", "server.py"], "write the command first, such as python3 -m mcp_ref list ...\n"),
         (["call", "add", "1", "2"], "for example\n  python3 -m mcp_ref call add 1 2 -- python3 server.py\n"),
-        (
-            ["call", "add", "a=1", "python3", "a.py", "--json"],
-            "for example\n  python3 -m mcp_ref call add a=1 --json -- python3 a.py\n",
-        ),
+        (["call", "add", "a=1", "python3", "a.py", "--json"],
+         "for example\n  python3 -m mcp_ref call add a=1 --json -- python3 a.py\n"),
         (["call", "--", "x"], "the following arguments are required: TOOL\n"),
         (["prompt", "--", "x"], "the following arguments are required: NAME\n"),
         (["complete", "--", "x"], "the following arguments are required: PROMPT|TEMPLATE, ARGUMENT[=VALUE]\n"),
         (["list", "--", ""][:2], "the server is missing"),
         (["demo", "--", "x"], "demo takes no server"),
-        (
-            ["list", "--tokn-file", "1", "--", "x"],
-            "unrecognized arguments: --tokn-file 1; did you mean --token-file?\n",
-        ),
+        (["list", "--tokn-file", "1", "--", "x"],
+         "unrecognized arguments: --tokn-file 1; did you mean --token-file?\n"),
         (["run", "x", "--port", "65536"], "--port: expected a port from 0 to 65535, got '65536'\n"),
         (["run", "x", "--drain", "-1"], "--drain: expected a number of seconds above 0, got '-1'\n"),
         (["watch", "a://b", "--count", "0", "--", "x"], "--count: expected a whole number of at least 1, got '0'\n"),
-        (
-            ["watch", "a://b", "--count", "1.5", "--", "x"],
-            "--count: expected a whole number of at least 1, got '1.5'\n",
-        ),
+        (["watch", "a://b", "--count", "1.5", "--", "x"],
+         "--count: expected a whole number of at least 1, got '1.5'\n"),
     ],
-)
+)  # fmt: skip
 def test_invalid_command_line_exits_with_2_and_says_what_to_write(words: list[str], why: str, capsys: Captured) -> None:
-    usage_error(*words)
+    assert exit_code(*words) == 2
     assert why in capsys.readouterr().err
 
 
@@ -95,9 +81,7 @@ def test_help_names_every_command_and_exit_code(capsys: Captured) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("mcp_ref 0.")
     for words in ([], ["--help"]):
-        with pytest.raises(SystemExit) as caught:
-            main(words)
-        assert caught.value.code == 0
+        assert exit_code(*words) == 0
         out = capsys.readouterr().out
         assert all(word in out for word in (*COMMANDS, "130", "the connection failed"))
 
@@ -159,9 +143,7 @@ def test_command_has_its_usage_and_the_default_of_each_option(
     words = line.split()
     assert vars(parse(words)) == {**options, "name": words[0]}
     for help in ([words[0], "--help"], ["--help", words[0]]):
-        with pytest.raises(SystemExit) as caught:
-            main(help)
-        assert caught.value.code == 0
+        assert exit_code(*help) == 0
         first, _, rest = capsys.readouterr().out.partition("\n")
         assert first == f"usage: python3 -m mcp_ref {words[0]} [options] {usage}".rstrip()
         assert ("the connection failed" in rest) == bool(options["needs_server"])

@@ -17,6 +17,7 @@ from mcp_ref.cli.show import note
 from mcp_ref.recorder.pipes import EXIT_CANNOT_START
 from mcp_ref.recorder.replay import Player
 from mcp_ref.recorder.tape import MEGABYTE, TapeOptions
+from tests.cli.exit_codes import exit_code
 from tests.forked_python import quick_python
 
 Captured = pytest.CaptureFixture[str]
@@ -58,11 +59,7 @@ def path(tmp_path: Path) -> Path:
 def test_record_and_replay_with_a_wrong_command_line_say_what_to_write(
     words: list[str], advice: str, capsys: Captured
 ) -> None:
-    try:
-        status = main(words)
-    except SystemExit as error:
-        status = int(str(error.code))
-    assert (status, advice in capsys.readouterr().err) == (2, True)
+    assert (exit_code(*words), advice in capsys.readouterr().err) == (2, True)
 
 
 @pytest.mark.parametrize(

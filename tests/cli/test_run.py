@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Server
-from mcp_ref.__main__ import main
 from mcp_ref.cli.serve import split_target
 from tests.forked_python import forked
 from tests.settings import ROOT
@@ -107,46 +105,3 @@ def test_run_of_an_invalid_target_exits_with_2(target: str, why: str) -> None:
 )  # fmt: skip
 def test_run_splits_a_target_into_the_file_and_the_name(target: str, parts: tuple[str, str | None]) -> None:
     assert split_target(target) == parts
-
-
-@pytest.mark.parametrize(
-    ("words", "address", "options"),
-    [
-        ([], ("127.0.0.1", 8000), {"json_responses": False, "drain_seconds": 10.0}),
-        (["--host", "::1", "--port", "0", "--path", "a", "--json-responses", "--drain", "0"], ("::1", 0),
-         {"json_responses": True, "drain_seconds": 0.0, "path": "/a"}),
-        (["--path", "/a", "--allow-host", "b", "--allow-origin", "c", "--trust-proxy", "d", "--health"],
-         ("127.0.0.1", 8000),
-         {"json_responses": False, "drain_seconds": 10.0, "path": "/a", "allowed_hosts": ["b"],
-          "allowed_origins": ["c"], "trusted_proxies": ["d"], "health": True}),
-    ],
-)  # fmt: skip
-def test_run_http_gives_the_server_its_options(
-    words: list[str], address: tuple[str, int], options: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    given = list[object]()
-
-    def run_http(server: Server, host: str, port: int, **more: object) -> None:
-        given.append(((host, port), more))
-
-    monkeypatch.setattr(Server, "run_http", run_http)
-    assert main(["run", "mcp_ref.demo.server", "--http", *words]) == 0
-    assert given == [(address, options)]
-
-
-@pytest.mark.parametrize(
-    ("words", "error"),
-    [
-        (["--port", "0"], "--port needs --http"),
-        (["--json-responses"], "--json-responses needs --http"),
-        (["--http", "--path", "http://a/b"], "--path http://a/b: write a path, such as /mcp"),
-        (["--http", "--issuer", "https://a/"], "a protected server needs both --issuer and --resource"),
-        (["--http", "--resource", "https://a/"], "a protected server needs both --issuer and --resource"),
-        (["--http", "--require-scope", "a"], "a protected server needs both --issuer and --resource"),
-        (["--http", "--jwks", "https://a/"], "a protected server needs both --issuer and --resource"),
-        (["--http", "--store", "/none/a"], "--store /none/a: "),
-    ],
-)
-def test_run_refuses_options_that_do_not_fit(words: list[str], error: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["run", "mcp_ref.demo.server", *words]) == 2
-    assert capsys.readouterr().err.startswith(f"python3 -m mcp_ref run: {error}")

@@ -79,16 +79,15 @@ def test_saved_file_has_a_safe_name_in_the_folder_whatever_the_server_sends(tmp_
     folder, chance = tmp_path / "folder", random.Random(1)
     folder.mkdir()
     parts = [
-        *("..", "/", "\\", "%2F", "%2e", "%00", "~", ".bashrc", "CON", "nul.txt", "a", " ", "\n", "é", ":"),
-        *("-rf", "C:"),
-    ]
-    for _ in range(300):
+        "..", "/", "\\", "%2F", "%2e", "%00", "~", ".bashrc", "CON", "nul.txt", "a", " ", "\n", "é", ":", "-rf", "C:",
+    ]  # fmt: skip
+    for _ in range(100):
         name = "".join(chance.choices(parts, k=chance.randrange(6)))
         kind = chance.choice(["image/png", "../x", "", "text/plain; a=/..", "image/../png"])
         path = save_contents(folder.as_posix(), BlobResourceContents(f"x:{name}", "aGk=", kind))
         assert path is not None and Path(path).parent == folder
         assert Path(path).name[0].isalnum() or Path(path).name[0] == "_"
-    assert [path.name for path in tmp_path.iterdir()] == ["folder"] and len(list(folder.iterdir())) == 300
+    assert [path.name for path in tmp_path.iterdir()] == ["folder"] and len(list(folder.iterdir())) == 100
 
 
 @pytest.mark.attack("saved-path")

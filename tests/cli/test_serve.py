@@ -21,9 +21,10 @@ from mcp_ref import Server
 from mcp_ref.__main__ import main
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import LEGACY, REVISIONS
+from tests.cli.exit_codes import exit_code
 from tests.forked_python import forked
 from tests.messages import initialize, notification, request
-from tests.raw_http_client import JSON_TYPE, SSE_TYPE, RawSession, Reply, web_at
+from tests.raw_http_client import SSE_TYPE, RawSession, Reply, web_at
 from tests.server_programs import serving
 from tests.settings import ROOT
 
@@ -95,20 +96,6 @@ def test_every_client_command_accepts_a_url(url: str, capsys: Captured) -> None:
     assert main(["list", "--", sys.executable, "-c", f"import runpy; runpy.run_module({DEMO!r}, {{}}, '__main__')",
                  ]) == 0  # fmt: skip
     assert capsys.readouterr().out == listed  # over stdio it is the same
-
-
-def test_progress_and_log_messages_arrive_over_http(url: str, capsys: Captured, tmp_path: Path) -> None:
-    assert main(["call", "count", "to=1", "--log", "info", "--", url]) == 0
-    assert capsys.readouterr() == ("done\n", '[info] {"counted": 1}\n')
-    assert main(["call", "where", "--root", str(tmp_path), "--", url]) == 0
-    assert json.loads(capsys.readouterr().out) == [tmp_path.as_uri()]
-
-
-def test_refused_call_is_1_as_over_stdio(url: str, capsys: Captured) -> None:
-    assert main(["call", "ad", "a=1", "--", url]) == 1
-    assert capsys.readouterr().err == "Unknown tool: ad (error -32602); did you mean 'add'?\n"
-    assert main(["call", "divide", "a=1", "b=0", "--", url]) == 1
-    assert capsys.readouterr().err == "b is 0: choose another divisor\n"
 
 
 @pytest.mark.parametrize(
@@ -295,13 +282,6 @@ async def test_options_of_run_over_http_take_effect() -> None:
         assert program.stop(signal.SIGTERM) == b""
 
 
-@pytest.mark.parametrize(("options", "kind"), [((), SSE_TYPE), (("--json-responses",), JSON_TYPE)])
-async def test_json_responses_are_all_there_is_with_that_option(options: tuple[str, ...], kind: str) -> None:
-    with serving(DEMO, *options) as program:
-        assert await kind_of_answer(program.url, (await post(program.url)).headers["mcp-session-id"]) == kind
-        program.stop(signal.SIGINT)
-
-
 async def test_with_a_store_a_session_goes_on_in_the_next_process(tmp_path: Path) -> None:
     store = str(tmp_path / "events.db")
     with serving(DEMO, "--store", store) as program:
@@ -322,20 +302,12 @@ async def test_run_traces_what_it_is_sent_over_http() -> None:
         assert program.stop(signal.SIGTERM) == b""
 
 
-def run(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run a `run` command that ends by itself."""
-    return subprocess.run(
-        forked("-m", "mcp_ref", "run", *words), cwd=ROOT, stdin=subprocess.DEVNULL, capture_output=True,
-        text=True, timeout=30, check=False,
-    )  # fmt: skip
-
-
-def test_run_on_a_port_in_use_exits_with_1_and_one_line(url: str) -> None:
+def test_run_on_a_port_in_use_exits_with_1_and_one_line(url: str, capsys: Captured) -> None:
     port = url.rpartition(":")[2].partition("/")[0]
-    done = run(DEMO, "--http", "--port", port)
-    assert done.returncode == 1 and done.stdout == ""
-    assert done.stderr.startswith(f"demo: cannot serve on 127.0.0.1:{port}: ") and "in use" in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    assert exit_code("run", DEMO, "--http", "--port", port) == 1
+    out, err = capsys.readouterr()
+    assert err.startswith(f"demo: cannot serve on 127.0.0.1:{port}: ") and "in use" in err
+    assert (out, len(err.splitlines())) == ("", 1)
 
 
 @pytest.mark.parametrize(
@@ -357,17 +329,25 @@ def test_run_on_a_port_in_use_exits_with_1_and_one_line(url: str) -> None:
         (["--http", "--port", "http"], 2, "--port: expected a port from 0 to 65535, got 'http'"),
         (["--http", "--store", "/no/such/folder/x.db"], 2, "--store /no/such/folder/x.db: No such file or directory"),
         (["--http", "--", "x"], 2, "run takes no server"),
+        *(
+            (["--http", *protection], 2, "a protected server needs both --issuer and --resource")
+            for protection in (
+                ["--issuer", "https://a/"], ["--resource", "https://a/"], ["--require-scope", "a"],
+                ["--jwks", "https://a/"],
+            )
+        ),
     ],
-)
-def test_server_that_cannot_be_served_says_why(words: list[str], code: int, why: str) -> None:
-    done = run(DEMO, *words)
-    assert done.returncode == code and why in done.stderr and "Traceback" not in done.stderr
-    assert code == 2 or len(done.stderr.splitlines()) == 1
+)  # fmt: skip
+def test_server_that_cannot_be_served_says_why(words: list[str], code: int, why: str, capsys: Captured) -> None:
+    assert exit_code("run", DEMO, *words) == code
+    err = capsys.readouterr().err
+    assert why in err and (code == 2 or len(err.splitlines()) == 1)
 
 
-def test_server_with_scopes_but_without_an_issuer_is_2_with_one_line() -> None:
-    done = run("examples/protected.py", "--http", "--port", "0")
-    assert done.returncode == 2 and "--issuer and --resource" in done.stderr and len(done.stderr.splitlines()) == 1
+def test_server_with_scopes_but_without_an_issuer_is_2_with_one_line(capsys: Captured) -> None:
+    assert main(["run", str(ROOT / "examples/protected.py"), "--http", "--port", "0"]) == 2
+    err = capsys.readouterr().err
+    assert "--issuer and --resource" in err and len(err.splitlines()) == 1
 
 
 HOSTILE = 'import sys; sys.exit("hostile")'

@@ -9,15 +9,27 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.cli import UsageError
-from mcp_ref.cli.citations import citations_in
+from mcp_ref.cli.citations import Citation, citations_in
 from mcp_ref.cli.toc import PAGES, RELEASED, citations, pages_of, show_toc
 from tests.settings import DATA, ROOT
+
+
+@pytest.fixture(autouse=True)
+def parsed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the command use the citations of an earlier test, because it takes a second to parse the package."""
+    monkeypatch.setattr("mcp_ref.cli.toc.citations", found)
+
+
+@cache
+def found() -> list[Citation]:
+    return list(citations())
 
 
 def test_toc_has_every_page_with_requirements() -> None:
@@ -88,22 +100,19 @@ def test_toc_of_nothing_is_a_usage_error_with_advice(words: list[str], search: s
 
 
 def test_toc_finds_every_citation_of_the_package() -> None:
-    found = Counter((one.path, one.line) for one in citations())
+    count = Counter((one.path, one.line) for one in found())
     for path in (ROOT / "mcp_ref").rglob("*.py"):
         name = path.relative_to(ROOT / "mcp_ref").as_posix()
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
             brackets = re.findall(r"\[20\d\d-\d\d-\d\d\b(?!/)", line)  # with a slash, it is the id of a sentence
-            assert found[name, number] >= len(brackets), f"{name}:{number}"
+            assert count[name, number] >= len(brackets), f"{name}:{number}"
 
 
 @pytest.mark.parametrize(
     ("source", "words", "line"),
     [
-        (
-            '"""Title.\n\nA rule that\nspans lines. [2025-11-25 server/tools]\n\nOther.\n"""',
-            "A rule that spans lines.",
-            4,
-        ),
+        ('"""Title.\n\nA rule that\nspans lines. [2025-11-25 server/tools]\n\nOther.\n"""', "A rule that spans lines.",
+         4),
         ('"""Title.\n\nText.\n\nSpec:  server/tools (2025-11-25); schema: Tool\n"""', "Title.", 5),
         ("# [2025-11-25 server/tools#call] a name\n# MUST be short\ny = 2", "a name MUST be short", 1),
         ("x = 'a'  # [2025-11-25 server/tools] one reason\n", "one reason", 1),
@@ -112,7 +121,7 @@ def test_toc_finds_every_citation_of_the_package() -> None:
         ("# other\nx = 1  # a reason [2025-11-25 server/tools]", "a reason", 2),
         ("\n\n# [2025-11-25 server/tools]\nx = 1", "x = 1", 3),
     ],
-)
+)  # fmt: skip
 def test_citation_has_its_line_and_the_sentence_that_it_supports(source: str, words: str, line: int) -> None:
     assert {(one.words, one.line) for one in citations_in("x.py", source)} == {(words, line)}
 

@@ -166,10 +166,8 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
         ((), "name a recording, or a server"),
         (("--call", "a=[]", "--", "cat"), "write the arguments as a JSON object"),
         (("--call", "a={", "--", "cat"), "the arguments are not JSON"),
-        (
-            ("--call", "a=" + "[" * 9999, "--", "cat"),
-            "the arguments are not JSON: arrays and objects are nested deeper than 200 levels",
-        ),
+        (("--call", "a=" + "[" * 9999, "--", "cat"),
+         "the arguments are not JSON: arrays and objects are nested deeper than 200 levels"),
         (("--as-test", "none"), "cannot read none"),
         (("--as-test",), "name its file"),
         (("README.md", "--", "cat"), "name either"),
@@ -177,7 +175,7 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
         (("examples/weather.py",), "; to check a server, write two dashes before its command"),
         (("/dev/null", "--revision", "x"), "not a recording"),
     ],
-)
+)  # fmt: skip
 def test_check_with_a_wrong_command_line_ends_with_exit_code_2(words: tuple[str, ...], advice: str) -> None:
     done = check(*words)
     assert done.returncode == 2 and advice in done.stderr and "Traceback" not in done.stderr
