@@ -12,7 +12,7 @@ from mcp_ref import Client, Context, Implementation, RemoteError, Server, TextCo
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
-from tests.bridge.links import linked, send
+from tests.bridge.links import linked, note_requests, send, two_users
 from tests.bridge.test_faults import dying_at
 from tests.bridge.test_held import ALL, CALL, NAME, SCHEMA, retry_of, text_of
 from tests.settings import eventually
@@ -161,33 +161,23 @@ async def test_bridge_counts_the_clients_that_are_still_connecting(monkeypatch: 
 @pytest.mark.attack("bridge-all-clients")
 async def test_bridge_leaves_clients_for_other_principals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_ref.bridge.backs.MAX_SESSION_CLIENTS", 4)
-    options: Any = {"authenticate": lambda request: request.headers.get("authorization")}
-    bridge = Bridge(servers={"back": make_back("2025-11-25")})
-    async with bridge.server.serve_http(**options) as url, AsyncExitStack() as stack:
-        anns = [Client(url, revision="2025-11-25", headers={"Authorization": "Bearer ann"}) for _ in range(3)]
-        for ann in anns[:2]:
-            await stack.enter_async_context(ann)
-        with pytest.raises(RemoteError, match="try again later"):
-            await stack.enter_async_context(anns[2])
-        async with Client(url, revision="2025-11-25", headers={"Authorization": "Bearer bob"}) as bob:
-            assert (await bob.call_tool("echo", {"text": "x"})).text == "x"
+    async with two_users(make_back("2025-11-25"), revision="2025-11-25") as (ann, bob, _):
+        url: Any = ann.connector.target.server
+        async with Client(url, revision="2025-11-25", headers={"Authorization": "ann"}):
+            with pytest.raises(RemoteError, match="try again later"):
+                await Client(url, revision="2025-11-25", headers={"Authorization": "ann"}).connect()
+        assert (await bob.call_tool("echo", {"text": "x"})).text == "x"
 
 
 async def test_bridge_sets_the_log_level_again_after_a_lost_connection() -> None:
-    server, levels = make_back("2025-11-25"), []
-
-    @server.middleware
-    async def note(request: Any, context: Any, proceed: Any) -> object:
-        if request.method == "logging/setLevel":
-            levels.append(request.params.level)
-        return await proceed(request)
-
+    server = make_back("2025-11-25")
+    seen = note_requests(server)
     async with linked(server, "2025-11-25") as (client, bridge):
         await client.set_logging_level("error")
         [back] = bridge.backs["back"].clients
         await cast(Any, back.transport).close()
         assert (await client.call_tool("echo", {"text": "x"})).text == "x"
-    assert levels == ["error", "error"]
+    assert [each.params.level for each in seen if each.method == "logging/setLevel"] == ["error", "error"]
 
 
 @pytest.mark.parametrize(
@@ -227,9 +217,8 @@ async def test_bridge_passes_a_method_of_an_extension_on_after_many_unknown_meth
                 await send(client, f"com.example/{number}", {}, {})
         with pytest.raises(RemoteError, match="Method not found"):
             await send(client, "com.example/search", {}, {})  # the client does not declare the extension
-        assert (await send(client, "com.example/search", {}, cast(Any, {"extensions": client.extensions})))[
-            "found"
-        ] == 1
+        found = await send(client, "com.example/search", {}, cast(Any, {"extensions": client.extensions}))
+        assert found["found"] == 1
         assert len(bridge.server.catalog.routes) < 100
 
 

@@ -9,12 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from mcp_ref import Client, McpError, RemoteError
+from mcp_ref import McpError, RemoteError
+from mcp_ref.basic.access import Access, SubscribedResource, Subscriptions
 from mcp_ref.bridge import changes
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object, Response
 from tests.bridge.back import make_back
-from tests.bridge.links import linked
+from tests.bridge.links import linked, two_users
 from tests.settings import eventually
 
 LATEST = "2026-07-28"
@@ -83,7 +84,9 @@ async def test_concurrent_subscriptions_to_one_resource_share_one_subscription()
         assert len(back._notifications.subscriptions) == 1
 
 
-async def test_bridge_shows_no_standard_error_of_a_server_that_dies_at_a_subscription() -> None:
+async def test_bridge_shows_no_standard_error_of_a_server_that_dies_at_a_subscription(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     script = (
         "import json, sys\n"
         "for line in sys.stdin:\n"
@@ -99,37 +102,41 @@ async def test_bridge_shows_no_standard_error_of_a_server_that_dies_at_a_subscri
         with pytest.raises(McpError) as refused:
             await client.subscribe("a://b").__aenter__()
         assert "hunter2" not in str(refused.value)
-
-
-def _principal(request: Any) -> str | None:
-    return cast("str | None", request.headers.get("authorization"))
+    assert "back: no subscription to 'a://b': " in caplog.text  # for the operator
 
 
 @pytest.mark.parametrize("front", ["2025-11-25", LATEST])
 async def test_subscription_of_a_principal_gets_its_updates(front: str) -> None:
     server = make_back("2025-11-25")
-    bridge = Bridge(servers={"back": server})
     async with (
-        bridge.server.serve_http(authenticate=_principal) as url,
-        Client(url, revision=front, headers={"Authorization": "Bearer ann"}, timeout=5.0) as client,
-        client.subscribe("note://1") as updates,
+        two_users(server, revision=front) as (ann, _, _),
+        ann.subscribe("note://1") as updates,
         asyncio.timeout(5),
     ):
         server.resource_updated("note://1")
         assert await anext(updates) == "note://1"
 
 
+@pytest.mark.parametrize(
+    ("owner", "principal", "gets"),
+    [("ann", "ann", True), ("ann", "bob", False), ("ann", "", False), (None, "", True), (None, "ann", False)],
+)
+def test_update_for_a_principal_reaches_only_its_own_subscriptions(
+    owner: str | None, principal: str, gets: bool
+) -> None:
+    access = None if owner is None else Access()
+    if access is not None:
+        access.id = owner
+    subscriptions = Subscriptions(None)
+    subscriptions.add("note://1", SubscribedResource("note://1", access))
+    update: Any = Bridge(servers={"back": ["x"]}).server.resources.update_for(subscriptions, f"{principal}\nnote://1")
+    assert (update is not None and update.uri == "note://1") == gets
+
+
 @pytest.mark.attack("bridge-all-subscriptions")
 async def test_bridge_leaves_subscriptions_for_other_principals(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mcp_ref.bridge.changes.MAX_WATCHES", 4)
-    bridge = Bridge(servers={"back": make_back("2025-11-25")})
-    headers = [{"Authorization": f"Bearer {name}"} for name in ("ann", "bob")]
-    async with (
-        bridge.server.serve_http(authenticate=_principal) as url,
-        Client(url, revision="2025-11-25", headers=headers[0]) as ann,
-        Client(url, revision="2025-11-25", headers=headers[1]) as bob,
-        AsyncExitStack() as stack,
-    ):
+    async with two_users(make_back("2025-11-25"), revision="2025-11-25") as (ann, bob, _), AsyncExitStack() as stack:
         async with ann.subscribe("note://1"), ann.subscribe("note://2"):
             with pytest.raises(RemoteError, match="end some of them first"):
                 await stack.enter_async_context(ann.subscribe("note://3"))

@@ -16,7 +16,7 @@ from mcp_ref.bridge.changes import BURST
 from mcp_ref.host.supervisor import MAX_PAGES
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
-from tests.bridge.links import linked, send
+from tests.bridge.links import busy_server, linked, send
 from tests.bridge.test_held import ALL, CALL
 from tests.settings import ROOT
 
@@ -148,26 +148,15 @@ async def test_bridge_lists_an_endless_server_for_a_client_without_pages_only_to
 @pytest.mark.parametrize("back", ["2025-06-18", LATEST])
 @pytest.mark.usefixtures("short_finish")
 async def test_bridge_cancels_the_call_of_a_client_that_vanishes(front: str, back: str) -> None:
-    server, events = Server("back", revisions=[back]), asyncio.Queue[str]()
-
-    @server.tool()
-    async def work() -> str:
-        events.put_nowait("began")
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            events.put_nowait("cancelled")
-            raise
-        return "done"
-
+    server, events, _ = busy_server(back)
     bridge = Bridge(servers={"back": server})
     async with asyncio.timeout(10):
         client = Client(bridge, revision=front)
         await client.connect()
         calling = asyncio.create_task(client.call_tool("work"))
-        assert await events.get() == "began"
+        assert await events.get() == "it began"
         await client.connector.session.transport.close()  # without a cancellation
-        assert await events.get() == "cancelled"
+        assert await events.get() == "it cancelled"
         with pytest.raises(McpError):
             await calling
         await client.close()
@@ -222,6 +211,5 @@ async def test_bridge_forgets_the_keys_of_clients_that_name_other_capabilities_i
         for number in range(2 * MAX_CLIENTS):
             await send(client, "tools/call", params, {"experimental": {str(number): {}}})
         assert len(back.clients) == MAX_CLIENTS + 1 and not back._places
-        assert [
-            each for each in back.clients if each.caller.session is not None
-        ] == before  # a session keeps its client
+        # a session keeps its client
+        assert [each for each in back.clients if each.caller.session is not None] == before

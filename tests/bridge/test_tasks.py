@@ -15,7 +15,7 @@ from mcp_ref.bridge.back_client import BackClient
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.features.task_augmentation import RELATED_TASK, TASKS_EXTENSION
 from mcp_ref.jsonrpc.messages import Object
-from tests.bridge.links import linked
+from tests.bridge.links import linked, two_users
 from tests.settings import eventually
 
 CORE, LATEST = "2025-11-25", "2026-07-28"
@@ -65,14 +65,11 @@ async def _echo(request: Any) -> ElicitResult:
 @asynccontextmanager
 async def two_principals(back: Server, **options: Any) -> AsyncIterator[tuple[Client, Client]]:
     """Return a context manager with the clients of two principals. The server knows only the bridge's credentials."""
-    async with back.serve_http(authenticate=lambda request: "bridge") as url:
-        bridge = Bridge(servers={"back": url})
-        bridge.server.tasks.poll_interval = 20
-        authenticate = cast(Any, lambda request: request.headers.get("authorization"))
-        async with bridge.server.serve_http(authenticate=authenticate) as url:
-            ann = Client(url, headers={"Authorization": "ann"}, timeout=10.0, **options)
-            async with ann, Client(url, headers={"Authorization": "bob"}, timeout=10.0, **options) as bob:
-                yield ann, bob
+    async with (
+        back.serve_http(authenticate=lambda request: "bridge") as url,
+        two_users(url, **options) as (ann, bob, _),
+    ):
+        yield ann, bob
 
 
 @ALL

@@ -13,7 +13,7 @@ import os
 import random
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -40,7 +40,7 @@ from tests.check.conversations import (
     stateless,
 )
 
-NUMBER = int(os.environ.get("MCP_REF_MUTATIONS", "2000"))
+NUMBER = int(os.environ.get("MCP_REF_MUTATIONS", "1000"))
 LEGACY = [str(each) for each in (R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25)]
 TEXT = [{"type": "text", "text": '{"n": 1}'}]
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -216,40 +216,11 @@ def wrong_version(place: Place) -> Change:
 
 
 @mutator
-def null_id(place: Place) -> Change | None:
-    if "method" not in place.message or "id" not in place.message:
-        return None
-    return Change(
-        place.holding({**place.message, "id": place.rng.choice([None, 1.5, [], {}])}),
-        {"request_id"},
-        LOST | {"accepted", "response_type", "initialize_first"},
-    )
-
-
-@mutator
-def other_response_id(place: Place) -> Change | None:
-    if "method" in place.message:
-        return None
-    return Change(
-        place.holding({**place.message, "id": place.rng.choice([999, "x", ""])}),
-        {"response_id"},
-        LOST | HANDSHAKE | {"stream_brings_response"},
-    )
-
-
-@mutator
 def two_responses(place: Place) -> Change | None:
     if "method" in place.message or not isinstance(place.event, Frame | HttpEvent):
         return None
     again = replace(place.event, id=None) if isinstance(place.event, HttpEvent) else place.event
     return Change([place.event, again], {"response_id", "response_is_last"}, {"response_id", "response_is_last"})
-
-
-@mutator
-def used_id(place: Place) -> Change | None:
-    if "stdio" not in place.base or MODERN in place.base or place.message.get("method") != "ping":
-        return None
-    return Change(place.holding({**place.message, "id": 1}), {"id_used_once"}, LOST)
 
 
 @mutator
@@ -282,30 +253,6 @@ REQUIRED = {"name", "uri", "contents", "messages", "roots", "tools", "progressTo
 
 
 @mutator
-def shrinking_progress(place: Place) -> Change | None:
-    if place.message.get("method") != PROGRESS or place.message["params"]["progress"] == 1:
-        return None
-    changed = {**place.message, "params": {**place.message["params"], "progress": place.rng.choice([0, -1, 1])}}
-    return Change(place.holding(changed), {"growing_value"}, set())
-
-
-@mutator
-def unknown_token(place: Place) -> Change | None:
-    if place.message.get("method") != PROGRESS:
-        return None
-    changed = {**place.message, "params": {**place.message["params"], "progressToken": place.rng.choice(["q", 3, ""])}}
-    return Change(place.holding(changed), {"known_token"}, set())
-
-
-@mutator
-def other_cursor(place: Place) -> Change | None:
-    if "cursor" not in place.message.get("params", {}) or MODERN in place.base:
-        return None
-    changed = {**place.message, "params": {"cursor": place.rng.choice(["P3", "", "p2"])}}
-    return Change(place.holding(changed), {"known_cursor"}, {"invalid_cursor_is_refused"})
-
-
-@mutator
 def undeclared(place: Place) -> Change | None:
     part = place.message.get("params") or place.message.get("result") or {}
     capabilities = part.get("capabilities")
@@ -325,15 +272,6 @@ def undeclared(place: Place) -> Change | None:
     del (changed.get("params") or changed["result"])["capabilities"][name]
     rules = {"capability_of_receiver", "capability_of_sender", "feature_is_declared"}
     return Change(place.holding(changed), rules, rules | {"level_of_session", "subscribed_resource"})
-
-
-@mutator
-def wrong_structure(place: Place) -> Change | None:
-    if "structuredContent" not in place.message.get("result", {}):
-        return None
-    changed = copy.deepcopy(place.message)
-    changed["result"]["structuredContent"] = place.rng.choice([{}, {"n": "x"}, {"n": None}])
-    return Change(place.holding(changed), {"structured_content_fits"}, set())
 
 
 @mutator
@@ -376,62 +314,6 @@ def lost_meta(place: Place) -> Change | None:
 
 
 @mutator
-def lost_result_type(place: Place) -> Change | None:
-    if MODERN not in place.base or "resultType" not in place.message.get("result", {}) or place.at < 4:
-        return None
-    changed = copy.deepcopy(place.message)
-    del changed["result"]["resultType"]
-    return Change(place.holding(changed), {"result_type", "result_fits"}, LOST | {"state_is_returned"})
-
-
-@mutator
-def lost_hint(place: Place) -> Change | None:
-    if "ttlMs" not in place.message.get("result", {}):
-        return None
-    changed = copy.deepcopy(place.message)
-    name, value = place.rng.choice(
-        [("ttlMs", -1), ("ttlMs", "0"), ("cacheScope", "all"), ("ttlMs", None), ("cacheScope", None)]
-    )
-    changed["result"] |= {name: value}
-    return Change(place.holding(changed), {"hints", "negative_ttl"}, {"scope_of_pages"})
-
-
-@mutator
-def other_state(place: Place) -> Change | None:
-    if "requestState" not in place.message.get("params", {}) or "stdio" not in place.base:
-        return None
-    changed = copy.deepcopy(place.message)
-    changed["params"]["requestState"] = "S "
-    return Change(place.holding(changed), {"state_is_returned"}, set())
-
-
-@mutator
-def lost_subscription_id(place: Place) -> Change | None:
-    if PREFIX + "subscriptionId" not in place.message.get("params", {}).get("_meta", {}):
-        return None
-    changed = copy.deepcopy(place.message)
-    changed["params"]["_meta"] = place.rng.choice([{}, {PREFIX + "subscriptionId": "other"}])
-    return Change(place.holding(changed), {"subscription_id"}, {"acknowledged_first"})
-
-
-@mutator
-def unasked_log(place: Place) -> Change | None:
-    if PREFIX + "logLevel" not in place.message.get("params", {}).get("_meta", {}):
-        return None
-    changed = copy.deepcopy(place.message)
-    del changed["params"]["_meta"][PREFIX + "logLevel"]
-    return Change(place.holding(changed), {"asked_for_logs"}, set())
-
-
-@mutator
-def quiet_level(place: Place) -> Change | None:
-    if place.message.get("method") != "notifications/message" or MODERN in place.base:
-        return None
-    changed = {**place.message, "params": {"level": place.rng.choice(["debug", "info", "notice"]), "data": 1}}
-    return Change(place.holding(changed), {"level_of_session"}, set())
-
-
-@mutator
 def header(place: Place) -> Change | None:
     if not isinstance(place.event, HttpRequest) or place.at < 8:
         return None
@@ -461,6 +343,69 @@ def response_kind(place: Place) -> Change | None:
         return None
     headers = tuple((n, "text/html" if n == "Content-Type" else v) for n, v in place.event.headers)
     return Change(replace(place.event, headers=headers), {"response_type", "get_is_stream"}, LOST)
+
+
+def at(message: Any, *path: str) -> Any:
+    """Return a member of a member of a message, or None."""
+    for name in path:
+        message = message.get(name) if isinstance(message, dict) else None
+    return message
+
+
+DROPPED = object()
+"""In place of a value: the member is removed."""
+
+
+@dataclass
+class Member:
+    """A mutation of one member, in the messages that have it and for which `where` is true."""
+
+    path: tuple[str, ...]
+    values: list[Any]
+    must: set[str]
+    may: set[str] = field(default_factory=set)
+    where: Callable[[Place], object] = lambda place: True
+
+    def __call__(self, place: Place) -> Change | None:
+        if at(place.message, *self.path) is None or not self.where(place):
+            return None
+        changed = copy.deepcopy(place.message)
+        *parents, name = self.path
+        value = place.rng.choice(self.values)
+        if value is DROPPED:
+            del at(changed, *parents)[name]
+        else:
+            at(changed, *parents)[name] = value
+        return Change(place.holding(changed), self.must, self.may)
+
+
+def is_legacy(place: Place) -> bool:
+    return MODERN not in place.base
+
+
+MUTATORS |= {
+    "null_id": Member(("id",), [None, 1.5, [], {}], {"request_id"}, LOST | {"accepted", "response_type", "initialize_first"},
+                      lambda place: "method" in place.message),
+    "other_response_id": Member(("id",), [999, "x", ""], {"response_id"}, LOST | HANDSHAKE | {"stream_brings_response"},
+                                lambda place: "method" not in place.message),
+    "used_id": Member(("id",), [1], {"id_used_once"}, LOST, lambda place: (
+        "stdio" in place.base and is_legacy(place) and place.message.get("method") == "ping")),
+    "shrinking_progress": Member(("params", "progress"), [0, -1, 1], {"growing_value"}, where=lambda place: (
+        place.message["params"]["progress"] != 1)),
+    "unknown_token": Member(("params", "progressToken"), ["q", 3, ""], {"known_token"}),
+    "other_cursor": Member(("params", "cursor"), ["P3", "", "p2"], {"known_cursor"}, {"invalid_cursor_is_refused"}, is_legacy),
+    "wrong_structure": Member(("result", "structuredContent"), [{}, {"n": "x"}, {"n": None}], {"structured_content_fits"}),
+    "lost_result_type": Member(("result", "resultType"), [DROPPED], {"result_type", "result_fits"}, LOST | {"state_is_returned"},
+                               lambda place: place.at >= 4),
+    "wrong_ttl": Member(("result", "ttlMs"), [-1, "0", None], {"hints", "negative_ttl"}, {"scope_of_pages"}),
+    "wrong_scope": Member(("result", "cacheScope"), ["all", None], {"hints"}, {"scope_of_pages"}),
+    "other_state": Member(("params", "requestState"), ["S "], {"state_is_returned"}, where=lambda place: "stdio" in place.base),
+    "lost_subscription_id": Member(("params", "_meta", PREFIX + "subscriptionId"), [DROPPED, "other"], {"subscription_id"},
+                                   {"acknowledged_first"}),
+    "unasked_log": Member(("params", "_meta", PREFIX + "logLevel"), [DROPPED], {"asked_for_logs"}),
+    "quiet_level": Member(("params", "level"), ["debug", "info", "notice"], {"level_of_session"}, where=lambda place: (
+        place.message.get("method") == "notifications/message" and is_legacy(place))),
+}  # fmt: skip
 
 
 def mutations(number: int) -> list[tuple[str, str, list[Event], Head, Change]]:
