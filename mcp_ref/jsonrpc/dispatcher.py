@@ -107,7 +107,7 @@ class Dispatcher(Requester):
         self.blocking_methods: frozenset[str] = frozenset()
         """Methods, such as `initialize`, whose response must be sent before any later message is handled."""
         self.omits_unknown_ids = False  # True to leave out an unknown `id` (`Revision.error_id_optional`)
-        self.reports_unreadable = True  # False if an invalid message without a readable id is only logged
+        self.reports_unreadable = True  # False to only log messages without a readable id, or with one that is in use
         self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored
         self._serve = serve
         self._on_notification = on_notification
@@ -178,8 +178,9 @@ class Dispatcher(Requester):
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self.serving:
-            # [2025-11-25 basic/index#requests] the requestor MUST NOT have used the id before. We check only the ids of
-            # unfinished requests, because a table of all earlier ids would grow forever.
+            # [2025-11-25 basic/index#requests] the id MUST be new; but a table of all earlier ids would grow forever
+            if not self.reports_unreadable:  # a stream may have been repeated, and an error would answer the first one
+                return self.log_fault("ignored a request with the id of another unfinished one: %.200r", request)
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
         # A method of `blocking_methods` never waits, because it can cancel the very requests that use the slots.
@@ -237,8 +238,7 @@ class Dispatcher(Requester):
             self._free_slot(entry.task)  # here, because a done callback would cost another turn of the event loop
 
     def _no_slot_error(self) -> Error:
-        text = f"at most {self._limits.max_in_flight} requests are served at the same time; retry later"
-        return Error(INTERNAL_ERROR, text)
+        return Error(INTERNAL_ERROR, f"at most {self._limits.max_in_flight} requests are served together; retry later")
 
     def _must_pause_for(self, held: Sized) -> bool:
         return len(held) >= self._limits.max_in_flight - 1  # one slot is used by the request that they wait for

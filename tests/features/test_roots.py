@@ -147,3 +147,20 @@ async def test_roots_can_be_a_function_that_is_called_for_each_request(revision:
         async with Client(server_that_asks(), roots=wrong, revision=MODERN) as client:  # type: ignore[arg-type]
             with pytest.raises(InvalidMessage, match="the roots handler must return a list of paths: "):
                 await client.call_tool("where")
+
+
+async def test_request_that_a_proxy_has_sent_twice_gets_one_response_of_the_client() -> None:
+    asked, gate = asyncio.Event(), asyncio.Event()
+
+    async def slow() -> list[str]:
+        asked.set()
+        await gate.wait()
+        return []
+
+    async with raw_session(lambda t: Client(t, roots=slow), "2025-11-25") as (_, wire):
+        for _ in range(2):
+            await wire.send(request("roots/list", id=7))
+        await asked.wait()
+        gate.set()
+        assert await wire.receive() == {"jsonrpc": "2.0", "id": 7, "result": {"roots": []}}
+        await wire.nothing_more()
