@@ -14,7 +14,7 @@ from mcp_ref.host.supervisor import ServerUnavailable
 from mcp_ref.jsonrpc.errors import ConnectionClosed, InvalidMessage
 from mcp_ref.jsonrpc.failures import error_for_peer, error_response, writable_response
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, Error, ErrorResponse, Object, Request, Response
-from tests.raw_peers import connected_client, raw_client
+from tests.raw_peers import connected_client
 from tests.settings import MODERN
 
 SECRET = "its standard error ends with: connecting with postgres://app:s3cr3t@db"
@@ -88,13 +88,7 @@ async def test_handler_that_fails_with_the_text_of_another_server_does_not_pass_
         ("prompts/get", {"name": "p"}),
         ("resources/read", {"uri": "a://b"}),
     ]
-    for method, params in requests:
-        async with raw_client(server) if revision == MODERN else connected_client(server) as wire:
-            capabilities: Object = {"elicitation": {"url": {}}}
-            response = await (
-                wire.ask_stateless(method, params, capabilities=capabilities)
-                if revision == MODERN
-                else wire.ask(method, params)
-            )
-            assert "s3cr3t" not in json.dumps(response)
+    async with connected_client(server, revision=revision, capabilities={"elicitation": {"url": {}}}) as wire:
+        for method, params in requests:
+            assert "s3cr3t" not in json.dumps(await wire.ask(method, params, method))
     assert caplog.text.count("s3cr3t") >= len(requests), "the log has the text"

@@ -12,9 +12,6 @@ from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.typed import ConversionError, UnsupportedType, reader_of, schema_of, signature_of, to_json
 from tests.messages import result_of
 from tests.raw_peers import connected_client
-from tests.settings import SERVER_TRANSPORTS
-
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 
 
 class Refused(ValueError):
@@ -118,20 +115,15 @@ def test_to_json_writes_a_model_with_its_own_names() -> None:
     assert to_json({"seats": [Seat(1, "aisle")]}) == {"seats": [{"row": 1, "seatSide": "aisle"}]}
 
 
-def make_server() -> Server:
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_tools_call_reads_and_writes_models(revision: str) -> None:
     server = Server("s")
 
     @server.tool()
     def book(seats: list[Seat]) -> Seat:
         return seats[-1]
 
-    return server
-
-
-@KINDS
-@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
-async def test_tools_call_reads_and_writes_models(kind: str, revision: str) -> None:
-    async with connected_client(make_server(), kind, revision) as wire:
+    async with connected_client(server, revision=revision) as wire:
         booked: Object = {"name": "book", "arguments": {"seats": [{"row": 2, "seatSide": "window"}]}}
         assert result_of(await wire.ask("tools/call", booked))["structuredContent"] == {"row": 2, "seatSide": "window"}
         refused: Object = {"name": "book", "arguments": {"seats": [{"row": 1}, {"row": 13}]}}
