@@ -39,16 +39,17 @@ NOW = 1000.0
 
 
 class Wire:
-    """A connection, and the client's side of it."""
+    """A connection, and the client's side of it, which has sent some data."""
 
     def __init__(
-        self, handler: Handler, limits: HttpLimits = LIMITS, peer: object = ("192.0.2.1", 5), is_tls: bool = False,
-        connections: Connections | None = None,
+        self, handler: Handler, data: bytes = b"", *, limits: HttpLimits = LIMITS, peer: object = ("192.0.2.1", 5),
+        is_tls: bool = False, connections: Connections | None = None,
     ) -> None:  # fmt: skip
         self.connections = connections or Connections(handler, limits, 1, lambda body: False)
         self.connection = HttpConnection(self.connections)
         self.transport = FakeTransport(peer, is_tls)
         self.connection.connection_made(self.transport)
+        self.send(data)
 
     def send(self, data: bytes) -> None:
         """Let data arrive."""
@@ -126,8 +127,7 @@ def post(size: int, field: bytes = b"") -> bytes:
 async def test_connection_ends_exactly_at_the_time_limit_of_its_phase(
     handler: Handler, data: bytes, seconds: float, calls: list[str], line: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wire = Wire(handler)
-    wire.send(data)
+    wire = Wire(handler, data)
     await turns()
     wire.take()
     monkeypatch.setattr(connection_module, "time", SimpleNamespace(monotonic=lambda: NOW + 1))
@@ -141,8 +141,7 @@ async def test_connection_ends_exactly_at_the_time_limit_of_its_phase(
 
 
 async def test_handler_has_no_time_limit() -> None:
-    wire = Wire(hold)
-    wire.send(GET)
+    wire = Wire(hold, GET)
     wire.take()
     wire.connection.check_time_limits(NOW + 1e9)
     assert wire.take() == ([], "") and not given_up
@@ -151,8 +150,8 @@ async def test_handler_has_no_time_limit() -> None:
 
 
 async def test_requests_that_wait_for_a_handler_pause_reading_above_max_pipelined_bytes() -> None:
-    wire = Wire(hold)
-    wire.send(GET + post(MAX_PIPELINED_BYTES - len(post(99999))) + b"x" * (MAX_PIPELINED_BYTES - len(post(99999))))
+    size = MAX_PIPELINED_BYTES - len(post(99999))
+    wire = Wire(hold, GET + post(size) + b"x" * size)
     assert wire.take() == ([MAX_UNCOUNTED], "")
     wire.send(b"G")
     assert wire.take() == (["pause"], "")
@@ -165,13 +164,12 @@ async def test_requests_that_wait_for_a_handler_pause_reading_above_max_pipeline
 
 @pytest.mark.parametrize(("write_buffer", "limit"), [(100, 100), (MAX_UNCOUNTED + 1, MAX_UNCOUNTED)])
 async def test_transport_pauses_the_writer_early(write_buffer: int, limit: int) -> None:
-    assert Wire(respond, HttpLimits(write_buffer=write_buffer)).take() == ([limit], "")
+    assert Wire(respond, limits=HttpLimits(write_buffer=write_buffer)).take() == ([limit], "")
 
 
 @pytest.mark.parametrize(("peer", "client"), [(("192.0.2.1", 5), ("192.0.2.1", 5)), ("", None), (None, None)])
 async def test_request_has_the_address_of_the_client_if_there_is_one(peer: object, client: object) -> None:
-    wire = Wire(hold, peer=peer)
-    wire.send(GET)
+    Wire(hold, GET, peer=peer)
     assert held[0].request.client == client
 
 
@@ -193,8 +191,7 @@ async def test_connections_over_the_limit_get_503_and_the_oldest_of_many_is_abor
     ids=["small", "large", "incomplete"],
 )
 async def test_small_body_is_read_together_with_its_head(size: int, arrived: int, is_read: bool) -> None:
-    wire = Wire(hold)
-    wire.send(GET + post(size) + b"x" * arrived)
+    wire = Wire(hold, GET + post(size) + b"x" * arrived)
     held[0].respond(200, [], b"")
     await asyncio.sleep(0)
     assert held[1].take_body() is is_read
@@ -206,8 +203,7 @@ async def test_small_body_is_read_together_with_its_head(size: int, arrived: int
 
 
 async def test_pipelined_request_gets_its_own_body_if_this_arrives_later() -> None:
-    wire = Wire(read)
-    wire.send(post(1) + b"1" + post(2) + b"2")
+    wire = Wire(read, post(1) + b"1" + post(2) + b"2")
     for more, end in ((b"", b"\r\n\r\n1"), (b"3", b"\r\n\r\n2")):
         wire.send(more)
         await turns()
@@ -229,8 +225,7 @@ async def test_large_body_stays_with_the_client_until_the_handler_asks_for_it() 
 
 
 async def test_body_over_bodies_size_that_its_handler_has_not_asked_for_is_refused_when_it_asks() -> None:
-    wire = Wire(hold, HttpLimits(bodies_size=20_000))
-    wire.send(post(30_000) + b"x" * 20_001)
+    wire = Wire(hold, post(30_000) + b"x" * 20_001, limits=HttpLimits(bodies_size=20_000))
     assert wire.take() == ([MAX_UNCOUNTED, "pause"], "")
     with pytest.raises(BodyError, match="too many large bodies") as caught:
         await held[0].read_body()
@@ -241,8 +236,7 @@ async def test_body_over_bodies_size_that_its_handler_has_not_asked_for_is_refus
     ("size", "line"), [(10, "HTTP/1.1 200 OK"), (11, "HTTP/1.1 413 Request Entity Too Large")], ids=["handler", "size"]
 )
 async def test_request_that_is_refused_on_its_head_gets_no_100_continue(size: int, line: str) -> None:
-    wire = Wire(respond, HttpLimits(body_size=10))
-    wire.send(post(size, b"Expect: 100-continue\r\n"))
+    wire = Wire(respond, post(size, b"Expect: 100-continue\r\n"), limits=HttpLimits(body_size=10))
     assert wire.take()[1] == line
 
 
@@ -272,8 +266,7 @@ async def test_100_continue_is_sent_when_the_handler_asks_for_the_body(arrived: 
 async def test_half_closed_connection_stays_open_only_for_a_short_response(
     handler: Handler, data: bytes, is_tls: bool, stays: bool
 ) -> None:
-    wire = Wire(handler, is_tls=is_tls)
-    wire.send(data)
+    wire = Wire(handler, data, is_tls=is_tls)
     left: list[bool] = []
     for exchange in held:
         exchange.on_disconnect(lambda: left.append(True))
@@ -286,8 +279,7 @@ async def test_half_closed_connection_stays_open_only_for_a_short_response(
 
 
 async def test_half_closed_connection_still_gets_the_responses_to_its_requests() -> None:
-    wire = Wire(hold)
-    wire.send(GET + GET + b"GET / HT")
+    wire = Wire(hold, GET + GET + b"GET / HT")
     assert wire.connection.eof_received()
     for number in range(2):
         held[number].respond(200, [], b"")
@@ -305,8 +297,7 @@ async def test_lost_connection_fails_the_body_and_leaves_nothing() -> None:
                 await exchange.read_body()
             errors.append(caught.value)
 
-    wire = Wire(handler)
-    wire.send(post(SMALL_BODY + 1) + b"x" * MIN_COUNTED_SIZE)
+    wire = Wire(handler, post(SMALL_BODY + 1) + b"x" * MIN_COUNTED_SIZE)
     await asyncio.sleep(0)
     assert wire.connections.bodies._used == MIN_COUNTED_SIZE
     wire.connection.connection_lost(None)
@@ -318,8 +309,7 @@ async def test_lost_connection_fails_the_body_and_leaves_nothing() -> None:
 
 
 async def test_late_response_after_a_lost_connection_frees_it() -> None:
-    wire = Wire(hold)
-    wire.send(GET)
+    wire = Wire(hold, GET)
     wire.transport.is_closed = True
     wire.connection.connection_lost(None)
     assert wire.connections.open
@@ -337,8 +327,7 @@ async def test_handler_whose_client_has_left_needs_no_response(
             exchange.on_disconnect(left.set)
             await left.wait()
 
-    wire = Wire(wait)
-    wire.send(GET)
+    wire = Wire(wait, GET)
     await asyncio.sleep(0)
     wire.take()
     if is_half_closed:
@@ -443,8 +432,7 @@ async def test_handler_that_cancels_its_own_task_ends_its_connection_without_a_r
 async def test_stream_is_chunked_or_ends_with_the_connection(
     data: bytes, head: bytes, body: bytes, calls: list[str]
 ) -> None:
-    wire = Wire(stream)
-    wire.send(data)
+    wire = Wire(stream, data)
     for piece in (b"one", b"", b"two"):  # as a chunk, an empty piece would end the body
         streams[0].write(piece)
     streams[0].close()
@@ -463,8 +451,7 @@ async def test_stream_ends_with_its_handler() -> None:
 
 async def test_keep_open_stream_needs_no_task_and_precedes_the_next_request() -> None:
     tasks = asyncio.all_tasks()
-    wire = Wire(stream)
-    wire.send(GET + GET)
+    wire = Wire(stream, GET + GET)
     await turns()
     assert len(streams) == 1 and asyncio.all_tasks() == tasks and not ended
     streams[0].write(b"later")
@@ -483,8 +470,7 @@ async def test_stream_of_a_handler_that_fails_does_not_look_complete_and_ends_th
         streams[-1].write(b"half")
         fail(exchange)
 
-    wire = Wire(begin_and_fail)
-    wire.send(GET + GET)
+    wire = Wire(begin_and_fail, GET + GET)
     await turns()
     assert wire.transport.written.endswith(b"4\r\nhalf\r\n") and wire.take()[0] == [MAX_UNCOUNTED, "abort"]
     assert len(streams) == 1 and "broken" in caplog.text
@@ -493,8 +479,7 @@ async def test_stream_of_a_handler_that_fails_does_not_look_complete_and_ends_th
 
 @pytest.mark.parametrize("headers", [[("A", "b\r\nSet-Cookie: forged")], [("Content-Length", "5")]])
 async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_error(headers: HeaderList) -> None:
-    wire = Wire(hold)
-    wire.send(GET)
+    wire = Wire(hold, GET)
     for method in (lambda: held[0].respond(200, headers, b""), lambda: held[0].stream(200, headers)):
         with pytest.raises(ValueError, match="header"):
             method()
@@ -505,8 +490,7 @@ async def test_response_header_with_a_line_break_or_reserved_name_is_a_value_err
 
 
 async def test_lost_connection_ends_its_stream_once() -> None:
-    wire = Wire(stream)
-    wire.send(GET)
+    wire = Wire(stream, GET)
     wire.connection.connection_lost(None)
     assert ended == streams and streams[0].ended.done() and not wire.connections.open
     streams[0].write(b"x")
@@ -515,8 +499,7 @@ async def test_lost_connection_ends_its_stream_once() -> None:
 
 
 async def test_stream_that_begins_after_the_client_has_left_has_ended_and_the_next_request_is_not_served() -> None:
-    wire = Wire(hold)
-    wire.send(GET + GET)
+    wire = Wire(hold, GET + GET)
     assert wire.connection.eof_received()
     late = held[0].stream(200, [])
     assert late.ended.done()
@@ -582,8 +565,7 @@ async def test_handler_that_fails_or_is_silent_gets_a_response_and_the_connectio
 async def test_server_that_stops_closes_each_connection_after_its_response(
     handler: Handler, data: bytes, calls: list[str], line: str
 ) -> None:
-    wire = Wire(handler)
-    wire.send(data)
+    wire = Wire(handler, data)
     await asyncio.sleep(0)
     wire.take()
     wire.connection.close_after_response()
@@ -595,16 +577,13 @@ async def test_server_that_stops_closes_each_connection_after_its_response(
 
 
 async def test_abort_gives_up_a_late_response_and_cancels_a_handler() -> None:
-    wire = Wire(hold)
-    wire.send(GET)
+    wire = Wire(hold, GET)
     assert wire.connection.abort() is None and given_up == held
     assert wire.take()[0] == [MAX_UNCOUNTED, "abort"]
-    wire = Wire(hold)
-    wire.send(GET)
+    wire = Wire(hold, GET)
     wire.connection.connection_lost(None)
     assert wire.connection.abort() is None and given_up == held and not wire.connections.open
-    wire = Wire(read)
-    wire.send(post(1 << 20))
+    wire = Wire(read, post(1 << 20))
     await asyncio.sleep(0)
     task = wire.connection.abort()
     assert task is not None
@@ -618,8 +597,7 @@ async def test_abort_gives_up_a_late_response_and_cancels_a_handler() -> None:
 async def test_stream_of_a_client_that_leaves_more_than_write_buffer_unread_is_aborted(
     unread: int, calls: list[str]
 ) -> None:
-    wire = Wire(stream)
-    wire.send(GET)
+    wire = Wire(stream, GET)
     assert streams[0].has_room
     wire.transport.unread = unread
     streams[0].write(b"x")  # the transport has not said that it is full
@@ -632,8 +610,7 @@ async def test_stream_of_a_client_that_leaves_more_than_write_buffer_unread_is_a
 
 
 async def test_next_request_waits_until_the_client_has_read_the_response() -> None:
-    wire = Wire(hold)
-    wire.send(GET + GET)
+    wire = Wire(hold, GET + GET)
     wire.connection.pause_writing()
     held[0].respond(200, [], b"")
     await asyncio.sleep(0)
@@ -644,8 +621,7 @@ async def test_next_request_waits_until_the_client_has_read_the_response() -> No
 
 
 async def test_stream_drain_waits_until_the_client_has_read() -> None:
-    wire = Wire(stream)
-    wire.send(GET)
+    wire = Wire(stream, GET)
     wire.connection.pause_writing()
     draining = asyncio.create_task(streams[0].drain())
     await asyncio.sleep(0)
@@ -708,8 +684,7 @@ async def test_handlers_of_one_server_share_its_turns() -> None:
         found.append(current_turns.get())
         respond(exchange)
 
-    wire = Wire(handler)
-    wire.send(GET)
+    wire = Wire(handler, GET)
     assert found == [wire.connections.turns]
 
 
@@ -750,8 +725,7 @@ async def test_connection_over_the_share_of_a_public_address_gets_503_until_othe
     assert [wire.take()[1][:12] for wire in wires] == ["", "", "", "HTTP/1.1 503"]
     for wire in (wires[0], wires[3]):
         wire.connection.connection_lost(None)
-    later = Wire(respond, peer=peer, connections=wires[1].connections)
-    later.send(GET)
+    later = Wire(respond, GET, peer=peer, connections=wires[1].connections)
     assert later.take()[1] == "HTTP/1.1 200 OK"
 
 
@@ -759,8 +733,7 @@ async def test_repeated_head_gives_the_same_headers_object_on_another_connection
     connections = Connections(hold, LIMITS, 1000, lambda body: False)
 
     def headers_of(field: bytes) -> Headers:
-        wire = Wire(hold, connections=connections)
-        wire.send(GET[:-2] + field + b"\r\n\r\n")
+        Wire(hold, GET[:-2] + field + b"\r\n\r\n", connections=connections)
         return held[-1].request.headers
 
     first, large = headers_of(b"A: b"), b"X: " + b"x" * MAX_CACHED_HEAD_SIZE
