@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
+import contextlib
 import itertools
 import json
 import math
 import random
+from typing import Any
 
 import pytest
 
-from mcp_ref import Client
+from mcp_ref import Client, Server
 from mcp_ref.jsonrpc import large_messages
 from mcp_ref.jsonrpc.large_messages import decode_from_server, is_response
-from mcp_ref.jsonrpc.messages import Batch, Incoming, Malformed, Notification, Object, Request, decode, encode
+from mcp_ref.jsonrpc.messages import Batch, Incoming, Malformed, Notification, Object, decode
 from mcp_ref.jsonrpc.outline import MAX_UNREQUESTED, search_ends
-from mcp_ref.lib.http.message import Exchange, StreamingResponse
 from mcp_ref.lib.http.server import start_server
-from mcp_ref.lib.http.sse import encode_event
-from mcp_ref.transports.base import Transport
-from mcp_ref.transports.memory import MemoryTransport
+from mcp_ref.server.http import HttpApp
 from mcp_ref.transports.stdio import client as stdio_client
 from tests.forked_python import python
 from tests.settings import MODERN, PATIENCE
@@ -115,113 +113,52 @@ def test_search_ends_finds_the_members_in_front_the_next_key_and_the_members_beh
 # --------------------------------------------------------------------------------------------- on each transport
 
 
-def flood() -> list[bytes]:
-    """Return large messages that nobody has asked for."""
-    large = b"x" * 2**20
-    return [
-        b'{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"%b"}}' % large,
-        b'{"params":{"level":"info","data":"%b"},"method":"notifications/message","jsonrpc":"2.0"}' % large,
-        b'{"jsonrpc":"2.0","result":{"x":"%b"},"id":99}' % large,
-    ]
+PROGRAM = """
+from mcp_ref import Context, Server, TextContent
 
+server = Server("hostile")
 
-def responses(frame: bytes) -> list[bytes]:
-    """Return the messages of a server whose only tool returns a large text."""
-    asked = json.loads(frame)
-    if "id" not in asked:
-        return []
-    capabilities: dict[str, object] = {"tools": {}, "logging": {}}
-    info = {"name": "hostile", "version": "0"}
-    results: dict[str, dict[str, object]] = {
-        "initialize": {"protocolVersion": "2025-11-25", "capabilities": capabilities, "serverInfo": info},
-        "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": capabilities, "ttlMs": 0},
-        "tools/call": {"content": [{"type": "text", "text": "y" * 2**21}]},
-    }
-    response = {
-        "result": {**results[asked["method"]], "resultType": "complete", "cacheScope": "private"},
-        "jsonrpc": "2.0",
-    }
-    return [*flood(), json.dumps({**response, "id": asked["id"]}).encode()]
-
-
-STDIO = f"""
-import json
-{inspect.getsource(flood)}
-{inspect.getsource(responses)}
-for line in sys.stdin.buffer:
-    for frame in responses(line):
-        sys.stdout.buffer.write(frame + bytes([10]))
-        sys.stdout.buffer.flush()
+@server.tool()
+async def flood(context: Context) -> TextContent:
+    for _ in range(3):
+        await context.log("info", "x" * 2**20)
+    return TextContent("y" * 2**21)
 """
 
 
-class Site:
-    """An HTTP server that floods: on the streams of responses, or over HTTP+SSE."""
-
-    def __init__(self, kind: str) -> None:
-        self.kind = kind
-        self.stream: StreamingResponse | None = None
-
-    async def handle(self, exchange: Exchange) -> None:
-        await exchange.read_body()
-        body = exchange.request.body
-        if exchange.request.method == "GET":
-            self.stream = exchange.stream(200, [("Content-Type", "text/event-stream")])
-            self.stream.write(encode_event(b"/messages", event="endpoint"))
-            await self.stream.ended
-        elif self.kind == "http+sse" and exchange.request.path == "/mcp":
-            exchange.respond(404, [], b"")
-        elif self.kind == "http+sse":
-            exchange.respond(202, [], b"")
-            assert self.stream is not None
-            await self.write(self.stream, body, "message")
-        else:
-            stream = exchange.stream(200, [("Content-Type", "text/event-stream")])
-            await self.write(stream, body)
-            stream.close()
-
-    async def write(self, stream: StreamingResponse, body: bytes, event: str | None = None) -> None:
-        for frame in responses(body):
-            stream.write(encode_event(frame, event=event))
-            await stream.drain()
-
-
-class Memory:
-    """A server in this program that floods."""
-
-    async def serve(self, transport: Transport) -> None:
-        ended = asyncio.Event()
-
-        def receive(message: Incoming) -> None:
-            if isinstance(message, Request):
-                assert isinstance(transport, MemoryTransport)
-                for frame in responses(encode(message)):
-                    transport._outbox.put(frame)
-
-        await transport.start(receive, lambda _: ended.set())
-        await ended.wait()
-
-
-async def flooded_call(target: object, revision: str) -> None:
-    logs: list[object] = []
-    async with asyncio.timeout(2 * PATIENCE):
-        async with Client(target, revision=revision, on_log=logs.append) as client:  # type: ignore[arg-type]
-            assert len((await client.call_tool("t")).text) == 2**21
-    assert logs == []
-
-
 @pytest.mark.attack("large-notification")
-@pytest.mark.parametrize("kind", ["memory", "stdio", "sse", "http+sse"])
-async def test_flood_of_large_messages_is_not_parsed_on_any_transport(kind: str, parsed: list[int]) -> None:
-    if kind == "stdio":
-        await flooded_call(python(STDIO), "2025-11-25")
-    elif kind == "memory":
-        await flooded_call(Memory(), "2025-11-25")
-    else:
-        server = await start_server(Site(kind).handle)
-        try:
-            url = f"http://127.0.0.1:{server.address[1]}/mcp"
-            await flooded_call(url, MODERN if kind == "sse" else "2025-11-25")
-        finally:
-            await server.close(0.0)
+@pytest.mark.parametrize(
+    ("place", "revision"),
+    [
+        ("memory", "2025-11-25"),
+        ("stdio", "2025-11-25"),
+        ("/mcp", "2025-11-25"),
+        ("/mcp", MODERN),
+        ("/sse", "2025-11-25"),
+    ],
+)
+async def test_flood_of_large_messages_is_not_parsed_on_any_transport(
+    place: str, revision: str, parsed: list[int]
+) -> None:
+    space: dict[str, Any] = {}
+    exec(PROGRAM, space)
+    server: Server = space["server"]
+    logs: list[object] = []
+    async with contextlib.AsyncExitStack() as ends:
+        target: Any = server
+        if place == "stdio":
+            target = python(PROGRAM + "server.run()")
+        elif place != "memory":
+            app = HttpApp(server.catalog, server.limits, server.trace)
+            ends.push_async_callback(app.close)
+            ends.push_async_callback(app.end_sessions)
+            listening = await start_server(app.handle)
+            ends.push_async_callback(listening.close, 0.0)
+            target = f"http://127.0.0.1:{listening.address[1]}{place}"
+        async with (
+            asyncio.timeout(2 * PATIENCE),
+            Client(target, revision=revision, on_log=logs.append) as client,
+        ):
+            assert len((await client.call_tool("flood")).text) == 2**21
+    assert logs == []
     assert sum(size > MAX_UNREQUESTED for size in parsed) == 1
