@@ -532,15 +532,12 @@ def test_limits_depth_makes_a_deeply_nested_instance_invalid() -> None:
             "$ref": "#/$defs/0"}, 1),
         ({"$defs": {str(n): {"oneOf": [{"$ref": f"#/$defs/{n + 1}"}] * 2} for n in range(30)} | {"30": {}},
             "$ref": "#/$defs/0"}, 1),
-        ({"$defs": {str(n): {"allOf": [{"$ref": f"#/$defs/{n + 1}"}],
-            "unevaluatedProperties": True} for n in range(40)} | {"40": {}}, "$ref": "#/$defs/0"}, {"a": 1}),
         ({"allOf": [{"items": {"type": "integer"}}] * 1000}, list(range(10_000))),
         ({"items": {"pattern": "^[a-z]*[a-m]*[k-z]*$"}}, ["ab" * 1000] * 5_000),
         ({"allOf": [{"uniqueItems": True}] * 1000}, [[n] for n in range(5_000)]),
-        ({"allOf": [{"uniqueItems": True}] * 100}, list(range(5_000))),
         ({"items": {"enum": [["a" * 10_000]]}}, [["a" * 10_000]] * 10_000),
     ],
-    ids=["allOf", "anyOf", "oneOf", "unevaluated", "items", "pattern", "uniqueItems", "unique numbers", "enum"],
+    ids=["allOf", "anyOf", "oneOf", "items", "pattern", "uniqueItems", "enum"],
 )  # fmt: skip
 def test_limits_steps_bound_the_work_of_a_validation(schema: JSON, instance: JSON) -> None:
     validator = compile_schema(schema, limits=ValidationLimits(steps=100_000))

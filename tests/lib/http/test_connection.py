@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import NoReturn
@@ -171,6 +172,36 @@ async def test_transport_pauses_the_writer_early(write_buffer: int, limit: int) 
 async def test_request_has_the_address_of_the_client_if_there_is_one(peer: object, client: object) -> None:
     Wire(hold, GET, peer=peer)
     assert held[0].request.client == client
+
+
+async def test_response_has_the_handlers_headers_date_and_content_length() -> None:
+    wire = Wire(lambda exchange: exchange.respond(200, [("A", "b")], b"yes"), GET)
+    head, _, body = wire.transport.written.decode().partition("\r\n\r\n")
+    line, first, date, length = head.split("\r\n")
+    assert (line, first, length, body) == ("HTTP/1.1 200 OK", "A: b", "Content-Length: 3", "yes")
+    assert re.fullmatch(r"Date: .* GMT", date)
+
+
+async def test_response_to_head_has_no_body() -> None:
+    wire = Wire(read, GET.replace(b"GET", b"HEAD"))
+    await turns()
+    assert wire.transport.written.endswith(b"\r\nContent-Length: 1\r\n\r\n")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"GET / HTTP/1.0\r\n\r\n",
+        b"GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        GET[:-2] + b"Connection: foo, Close\r\n\r\n",
+    ],
+    ids=["HTTP/1.0", "keep-alive of HTTP/1.0", "close"],
+)
+async def test_connection_closes_after_the_response_if_the_client_expects_it(data: bytes) -> None:
+    wire = Wire(respond, data + GET)
+    await turns()
+    assert wire.transport.written.count(b"200 OK") == 1 and b"\r\nConnection: close\r\n" in wire.transport.written
+    assert wire.take()[0] == [MAX_UNCOUNTED, "eof"]
 
 
 async def test_connections_over_the_limit_get_503_and_the_oldest_of_many_is_aborted() -> None:
