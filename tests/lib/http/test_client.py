@@ -366,30 +366,6 @@ async def test_request_waits_first_byte_seconds_for_a_connection_unless_it_is_ex
 # ------------------------------------------------------------------------------------ bodies
 
 
-async def test_response_body_is_yielded_as_it_arrives() -> None:
-    more: asyncio.Queue[bytes] = asyncio.Queue()
-
-    async def piecemeal(conversation: Conversation) -> None:
-        await conversation.say(chunked(b""))
-        while piece := await more.get():
-            await conversation.say(b"%x\r\n%b\r\n" % (len(piece), piece))
-        await conversation.say(b"0\r\n\r\n")
-
-    async with scripted([piecemeal, OK]) as server, client() as http:
-        async with http.request("GET", server.url()) as response:
-            pieces = aiter(response)
-            for piece in (b"one", b"two" * 1000, b"three"):
-                more.put_nowait(piece)
-                found = b""
-                while len(found) < len(piece):
-                    found += await anext(pieces)
-                assert found == piece
-            more.put_nowait(b"")
-            assert [piece async for piece in pieces] == []
-        await get(http, server.url())
-        assert server.connections == 1
-
-
 async def test_response_body_of_many_megabytes_arrives_whole() -> None:
     body = bytes(range(256)) * 8_000
     first = answer(f"Content-Length: {len(body)}", body=body)

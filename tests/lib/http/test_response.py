@@ -245,6 +245,18 @@ async def test_body_may_have_the_size_of_the_limit(fields: bytes, framed: bytes)
                 await reading
 
 
+async def test_body_is_yielded_as_it_arrives() -> None:
+    response = respond(b"HTTP/1.1 200 x\r\nTransfer-Encoding: chunked")
+    pieces = aiter(response)
+    for piece in (b"one", b"two" * 1000, b"three"):
+        arriving = asyncio.ensure_future(anext(pieces))
+        await asyncio.sleep(0)
+        response.connection.data_received(b"%x\r\n%b\r\n" % (len(piece), piece))
+        assert await arriving == piece
+    response.connection.data_received(b"0\r\n\r\n")
+    assert [piece async for piece in pieces] == [] and response.keep_alive
+
+
 @pytest.mark.parametrize(
     ("method", "status", "is_empty"), [("HEAD", 200, True), ("GET", 204, True), ("GET", 200, False)]
 )
