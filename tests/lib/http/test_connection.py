@@ -391,6 +391,29 @@ async def test_late_stream_that_is_kept_open_holds_neither_its_request_nor_its_b
     assert wire.connections.bodies._used == 0 and wire.connection._exchange is None
 
 
+async def test_bodies_in_progress_share_bodies_size_and_the_largest_is_refused() -> None:
+    size = SMALL_BODY + 1
+    wires = open_wires(5, HttpLimits(body_size=10 * size, bodies_size=5 * size), read)
+    bodies = wires[0].connections.bodies
+
+    async def send(number: int, data: bytes) -> str:
+        wires[number].send(data)
+        await turns()
+        return wires[number].take()[1]
+
+    for number, share in enumerate((1, 2, 1, 1)):
+        assert await send(number, post(share * size + 1) + b"x" * share * size) == ""
+    assert bodies._used == 5 * size
+    assert await send(3, b"x") == "HTTP/1.1 200 OK"
+    assert await send(4, post(3 * size) + b"x" * 2 * size) == ""
+    assert b"too many large bodies" in wires[1].transport.written
+    assert wires[1].take() == (["eof"], "HTTP/1.1 503 Service Unavailable")
+    for number in (0, 2):
+        assert await send(number, b"x") == "HTTP/1.1 200 OK"
+    assert await send(4, b"x" * size) == "HTTP/1.1 200 OK"
+    assert (bodies._used, bodies._sizes) == (0, {})
+
+
 async def test_body_of_a_running_handler_counts_for_bodies_size_until_the_handler_forgets_it() -> None:
     size = SMALL_BODY + 2
     wires = open_wires(4, HttpLimits(bodies_size=2 * size), hold_with_body)

@@ -399,31 +399,6 @@ async def test_refusal_reaches_a_client_that_still_sends() -> None:
         assert await client.ended() == b""
 
 
-LARGE = 1 << 20
-
-
-async def test_bodies_in_progress_share_bodies_size_and_the_largest_is_refused() -> None:
-    async with bench(limits=HttpLimits(body_size=10 * LARGE, bodies_size=5 * LARGE)) as b:
-        clients = [await b.client() for _ in range(4)]
-        for client, size in zip(clients, (1, 2, 1, 1), strict=True):
-            await client.send(post(b"x" * size * LARGE, length=size * LARGE + 1))
-        await eventually(lambda: b.server._connections.bodies._used == 5 * LARGE)
-        await clients[3].send(b"x")
-        assert (await clients[3].answer()).status == 200
-        late = await b.client()
-        assert (await late.ask(post(b"small"))).status == 200
-        await late.send(post(b"x" * 2 * LARGE, length=3 * LARGE))
-        answer = await clients[1].answer()
-        assert (answer.status, answer.headers["connection"]) == (503, "close")
-        assert b"too many large bodies" in answer.body
-        for client in (clients[0], clients[2]):
-            await client.send(b"x")
-            assert (await client.answer()).status == 200
-        await late.send(b"x" * LARGE)
-        assert (await late.answer()).status == 200
-        assert (b.server._connections.bodies._used, b.server._connections.bodies._sizes) == (0, {})
-
-
 # ------------------------------------------------------------------------------------ limits of time and number
 
 
