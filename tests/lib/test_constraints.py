@@ -60,8 +60,7 @@ class General:
         self.__dict__.update(attributes)
 
 
-class PydanticUndefinedType:
-    pass
+class PydanticUndefinedType: ...
 
 
 @dataclass(frozen=True)

@@ -264,16 +264,14 @@ class Unknown:
     what: Nowhere  # type: ignore[name-defined]  # noqa: F821
 
 
-class Empty(enum.Enum):
-    pass
+class Empty(enum.Enum): ...
 
 
 class Odd(enum.Enum):
     PAIR = (1, 2)
 
 
-class Plain:
-    pass
+class Plain: ...
 
 
 def deep_type(depth: int, *, unions: bool = False) -> Any:
@@ -667,7 +665,6 @@ def test_signature_of_finds_the_parameters_that_inspect_finds() -> None:
         return local
 
     def by_name(a: int, *, b: str = "b", c: bool) -> None: ...
-
     def rewritten(a: int) -> None: ...
 
     rewritten.__signature__ = inspect.signature(by_name)  # type: ignore[attr-defined]  # as decorators set it
@@ -686,14 +683,6 @@ def test_signature_of_reads_the_types_that_a_decorator_has_set() -> None:
     parameters = [inspect.Parameter("a", inspect.Parameter.KEYWORD_ONLY, annotation=dt.date)]
     tool.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     assert signature_of(tool).bind({"a": "2025-01-31"}) == {"a": dt.date(2025, 1, 31)}
-
-
-def test_signature_of_leaves_out_defaults_that_json_cannot_hold() -> None:
-    def tool(a: int | None = None, b: Any = len, c: Color = Color.RED, d: float = math.nan) -> None:
-        pass
-
-    properties: Any = signature_of(tool).input_schema["properties"]
-    assert [schema.get("default") for schema in properties.values()] == [None, None, "red", None]
 
 
 class Field:
@@ -725,21 +714,17 @@ def test_check_defaults_refuses_a_default_that_is_not_a_value_of_the_type(
 
 
 def test_check_defaults_accepts_defaults_that_json_cannot_hold_if_the_type_has_them() -> None:
-    def tool(a: float = math.inf, b: Any = len, c: str | None = None, d: dt.date = dt.date(2025, 1, 31)) -> None: ...
+    def tool(a: float = math.inf, b: Any = len, c: str | None = None, d: Color = Color.RED) -> None: ...
 
     signature = signature_of(tool)
     signature.check_defaults()
-    assert signature.input_schema["properties"] == {
-        "a": {"type": "number"},
-        "b": {},
-        "c": {"type": ["string", "null"]},
-        "d": {"type": "string", "format": "date", "default": "2025-01-31"},
-    }
+    properties: Any = signature.input_schema["properties"]
+    assert {name: schema["default"] for name, schema in properties.items() if "default" in schema} == {"d": "red"}
+    assert properties["a"] == {"type": "number"} and properties["b"] == {}
 
 
 def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
-    def tool(name: str, when: dt.date, **scores: int) -> None:
-        pass
+    def tool(name: str, when: dt.date, **scores: int) -> None: ...
 
     signature = signature_of(tool)
     assert signature.input_schema["additionalProperties"] == INTEGER
@@ -749,8 +734,7 @@ def test_signature_of_kwargs_allows_and_reads_further_arguments() -> None:
         "a": 1,
     }
 
-    def anything(**options: Any) -> None:
-        pass
+    def anything(**options: Any) -> None: ...
 
     assert "additionalProperties" not in signature_of(anything).input_schema
 
@@ -771,8 +755,7 @@ def test_signature_of_refuses_a_parameter_without_a_name(source: str, kind: str)
 
 
 def test_bind_names_the_wrong_argument_and_does_not_change_the_arguments() -> None:
-    def tool(when: dt.date, where: list[Even]) -> None:
-        pass
+    def tool(when: dt.date, where: list[Even]) -> None: ...
 
     signature = signature_of(tool)
     arguments = {"when": "2025-01-01", "where": [{"number": 2}, {"number": 1}]}
@@ -782,14 +765,9 @@ def test_bind_names_the_wrong_argument_and_does_not_change_the_arguments() -> No
 
 
 def test_signature_of_leaves_out_the_context_parameter() -> None:
-    def plain(context: Context, a: int) -> None:
-        pass
-
-    def optional(a: int, *, ctx: Context | None = None) -> None:
-        pass
-
-    def described(a: int, ctx: Annotated[Context, "the request"]) -> None:
-        pass
+    def plain(context: Context, a: int) -> None: ...
+    def optional(a: int, *, ctx: Context | None = None) -> None: ...
+    def described(a: int, ctx: Annotated[Context, "the request"]) -> None: ...
 
     for function, name in ((plain, "context"), (optional, "ctx"), (described, "ctx")):
         signature = signature_of(function, context_type=Context)
@@ -801,11 +779,8 @@ def test_signature_of_leaves_out_the_context_parameter() -> None:
 
 
 def test_signature_of_refuses_a_parameter_context_without_a_type_and_a_second_context() -> None:
-    def untyped(context) -> None:  # type: ignore[no-untyped-def]
-        pass
-
-    def two(a: Context, b: Context) -> None:
-        pass
+    def untyped(context) -> None: ...  # type: ignore[no-untyped-def]
+    def two(a: Context, b: Context) -> None: ...
 
     with pytest.raises(UnsupportedType, match=r"untyped\(context\): .* is ambiguous: write `context: Context`, or"):
         signature_of(untyped, context_type=Context)
@@ -955,8 +930,7 @@ def test_signature_of_refuses_local_types_outside_the_closure() -> None:
     class Hidden(enum.Enum):
         A = "a"
 
-    def tool(value: Hidden) -> None:
-        pass
+    def tool(value: Hidden) -> None: ...
 
     with pytest.raises(UnsupportedType, match=r"tool\(\): .*tool has an annotation that cannot be evaluated .*Hidden"):
         signature_of(tool)
