@@ -10,9 +10,10 @@ import pytest
 from mcp_ref import Client, Context, CreateMessageResult, RequestTimeout, Server, TextContent
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
+from tests.matrix import KINDS
 from tests.messages import notification, request
 from tests.raw_peers import Wire, connected_client, legacy_initialize, raw_server, raw_session
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
+from tests.settings import MODERN, PATIENCE
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2024-11-05"]
 """The revisions that have cancellation."""
@@ -62,7 +63,7 @@ def cancel(id: JSON, **more: JSON) -> Object:
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-7",
     "2024-11-05..2025-11-25/basic/utilities/cancellation#implementation-notes-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 @pytest.mark.parametrize("id", [1, 0, "", "1"])
 async def test_cancelled_server_stops_request_sends_no_response_and_logs_reason(
@@ -117,7 +118,7 @@ async def test_cancelled_client_stops_request_and_sends_no_response(revision: st
     "2024-11-05..2025-11-25/basic/utilities/cancellation#error-handling-1,2,3",
     "2024-11-05..2025-11-25/basic/utilities/cancellation#timing-considerations-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("revision", [*NAMES, MODERN])
 async def test_cancelled_unknown_request_is_ignored_and_others_go_on(kind: str, revision: str) -> None:
     if revision == MODERN and kind not in ("memory", "stdio"):
@@ -141,7 +142,7 @@ async def test_cancelled_unknown_request_is_ignored_and_others_go_on(kind: str, 
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_cancelled_reaches_only_requests_of_its_own_direction(kind: str) -> None:
     """Cancel the client's request 1: both sides count from 1, and the server's own request 1 must go on."""
 
@@ -161,7 +162,7 @@ async def test_cancelled_reaches_only_requests_of_its_own_direction(kind: str) -
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/cancellation#timing-considerations-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_cancelled_right_behind_its_request_gives_at_most_one_response(kind: str) -> None:
     waiting = Waiting()
     waiting.gate.set()
@@ -211,7 +212,7 @@ async def test_cancelled_from_client_names_only_own_requests_in_flight(revision:
     "2025-11-25/basic/utilities/cancellation#behavior-requirements-8",
     "2024-11-05..2025-06-18/basic/utilities/cancellation#behavior-requirements-7",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("revision", NAMES)
 async def test_cancelled_from_server_follows_a_caller_that_stopped_waiting(kind: str, revision: str) -> None:
     server = Server("s")
@@ -233,7 +234,7 @@ async def test_cancelled_from_server_follows_a_caller_that_stopped_waiting(kind:
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/cancellation#behavior-requirements-2")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_cancelled_request_cancels_the_requests_that_it_caused(kind: str) -> None:
     server = Server("s")
 

@@ -22,11 +22,8 @@ from mcp_ref import (
     TextResourceContents,
 )
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LEGACY_REVISIONS
 from tests.raw_peers import connected_client, raw_session, serve_call
-from tests.settings import MODERN, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
 
 HINTS = Annotations(["user"], 1, "2025-01-12T15:00:58Z")
 BLOCKS: list[TextContent | ImageContent | AudioContent | ResourceLink | EmbeddedResource] = [
@@ -63,8 +60,8 @@ def on_the_wire(revision: str) -> list[JSON]:
 @pytest.mark.spec(
     "2024-11-05..2026-07-28/server/prompts#image-content-1", "2025-03-26..2026-07-28/server/prompts#audio-content-1"
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@KINDS
+@EVERY_REVISION
 @pytest.mark.breaks("embedded_resources")
 async def test_content_blocks_are_written_in_the_shape_of_each_revision(kind: str, revision: str) -> None:
     server = Server("s")
@@ -79,7 +76,7 @@ async def test_content_blocks_are_written_in_the_shape_of_each_revision(kind: st
         assert answer["result"] == {key: on_the_wire(revision)}
 
 
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_content_blocks_are_read_by_a_client_of_each_revision(revision: str) -> None:
     async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         messages: JSON = [{"role": "user", "content": block} for block in on_the_wire(revision)]

@@ -11,7 +11,7 @@ import pytest
 from mcp_ref import Client, Context, InvalidMessage, ProtocolError, Server
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, PARSE_ERROR, Object
 from mcp_ref.lib.jsonschema import SchemaError
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS
 from tests.messages import Received, notification, request
 from tests.raw_peers import (
     Wire,
@@ -22,9 +22,7 @@ from tests.raw_peers import (
     raw_session,
     serve_call,
 )
-from tests.settings import CONNECTED_TRANSPORTS, MODERN, SERVER_TRANSPORTS, run
-
-NAMES = [revision.name for revision in LEGACY]
+from tests.settings import CONNECTED_TRANSPORTS, run
 
 
 def code_of(answer: Received) -> int:
@@ -40,8 +38,8 @@ def code_of(answer: Received) -> int:
     "2024-11-05/basic/index#intro-1",
     "2024-11-05/basic/messages#intro-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@KINDS
+@EVERY_REVISION
 @pytest.mark.parametrize(
     ("frame", "code", "id"),
     [
@@ -76,8 +74,8 @@ async def test_invalid_json_rpc_gets_the_right_error_and_next_message_works(
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2", "2024-11-05/basic/messages#requests-1,2")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@KINDS
+@LEGACY_REVISIONS
 async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> None:
     async with connected_client(Server("s"), kind, revision) as wire:
         for id in (0, 1, -1, 2**53, "", "0", "\u00e9"):
@@ -91,7 +89,7 @@ async def test_request_id_is_a_string_or_integer(kind: str, revision: str) -> No
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2,3", "2024-11-05/basic/messages#requests-1,2,3")
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         connecting = asyncio.create_task(client.connect())
@@ -114,8 +112,8 @@ async def test_request_id_is_never_reused_by_a_client(revision: str) -> None:
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#requests-1,2,3", "2024-11-05/basic/messages#requests-1,2,3")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@KINDS
+@LEGACY_REVISIONS
 async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind: str, revision: str) -> None:
     server = Server("s")
 
@@ -146,8 +144,8 @@ async def test_request_id_is_never_reused_by_a_server_beside_any_client_ids(kind
     "2025-03-26..2025-06-18/basic/index#responses-1,2,3,4,5",
     "2024-11-05/basic/messages#responses-1,2,3,4",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@KINDS
+@LEGACY_REVISIONS
 async def test_request_to_server_gets_one_result_or_error(kind: str, revision: str) -> None:
     server = Server("s")
 
@@ -194,7 +192,7 @@ async def test_request_to_server_gets_one_result_or_error(kind: str, revision: s
     "2025-03-26..2025-06-18/basic/index#responses-5",
     "2024-11-05/basic/messages#responses-4",
 )
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_request_to_client_gets_one_result_or_error(revision: str) -> None:
     async with raw_session(lambda t: Client(t, roots=[]), revision) as (_, wire):
         assert await wire.ask("roots/list", id="") == {"jsonrpc": "2.0", "id": "", "result": {"roots": []}}
@@ -234,7 +232,7 @@ async def test_response_that_breaks_the_rules_is_never_accepted(answer: Object) 
         await wire.nothing_more()  # an answer is never answered
 
 
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_response_with_unknown_id_is_ignored(kind: str) -> None:
     async with connected_client(Server("s"), kind) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "result": {}})
@@ -260,7 +258,7 @@ STRANGE_NOTIFICATIONS: list[Object] = [
 
 @pytest.mark.spec("2025-03-26..2026-07-28/basic/index#notifications-1")
 @pytest.mark.parametrize("kind", CONNECTED_TRANSPORTS)  # a POST has its own answer, always
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_notification_to_server_never_gets_a_response(kind: str, revision: str) -> None:
     async with connected_client(Server("s"), kind, revision) as wire:
         for strange in STRANGE_NOTIFICATIONS:
@@ -269,7 +267,7 @@ async def test_notification_to_server_never_gets_a_response(kind: str, revision:
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-1")
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_notification_to_client_never_gets_a_response(revision: str) -> None:
     def fails() -> None:
         raise ZeroDivisionError
@@ -282,8 +280,8 @@ async def test_notification_to_client_never_gets_a_response(revision: str) -> No
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@KINDS
+@LEGACY_REVISIONS
 async def test_notification_from_server_has_no_id(kind: str, revision: str) -> None:
     server = Server("s")
 
@@ -341,7 +339,7 @@ async def _exchange(wire: Wire, nameless: bool) -> None:
 
 
 @pytest.mark.spec("2025-03-26/basic/index#batching-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_batch_to_server_gets_a_batch(kind: str) -> None:
     async with connected_client(Server("s"), kind, "2025-03-26") as wire:
         await _exchange(wire, nameless=True)
@@ -385,7 +383,7 @@ BAD: list[Object] = [{"pair": [1, "a"], "why": "x"}, {"pair": ["a", 1]}]
     [TUPLE_2020, {"$schema": "https://json-schema.org/draft/2020-12/schema", **TUPLE_2020}, TUPLE_07],
     ids=["default", "2020-12", "draft-07"],
 )
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@LATEST_OF_BOTH_ERAS
 async def test_input_schema_is_read_in_its_own_dialect_by_default_2020_12(schema: Object, revision: str) -> None:
     server = Server("s")
 

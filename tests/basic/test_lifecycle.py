@@ -18,10 +18,10 @@ from mcp_ref import (
     Server,
     UnsupportedRevision,
 )
-from mcp_ref.basic.lifecycle import ClientCapabilities, capability_keys, choose_revision, declares
-from mcp_ref.codec import codec_for
+from mcp_ref.basic.lifecycle import capability_keys, choose_revision, declares
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Revision
+from mcp_ref.revisions import LEGACY, R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, Revision
+from tests.matrix import KINDS, LEGACY_REVISIONS, NAMES
 from tests.messages import initialize, notification, request
 from tests.raw_peers import (
     connected_client,
@@ -33,8 +33,6 @@ from tests.raw_peers import (
     serve_call,
 )
 from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
 
 
 def everything() -> Server:
@@ -60,7 +58,7 @@ def everything() -> Server:
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#initialization-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("method", ["resources/list", "prompts/list", "logging/setLevel", "no/such/method"])
 async def test_request_before_initialize_is_refused_and_initialize_still_works(kind: str, method: str) -> None:
     async with raw_client(everything(), kind) as wire:
@@ -138,7 +136,7 @@ async def test_messages_after_initialize_wait_for_its_response(kind: str) -> Non
 
 
 @pytest.mark.spec("2025-03-26/basic/lifecycle#initialization-5")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_initialize_in_a_batch_is_refused_without_effect(kind: str) -> None:
     async with raw_client(everything(), kind) as wire:
         await wire.send([initialize("2025-03-26"), request("ping", id=2)])
@@ -158,7 +156,7 @@ async def test_initialize_in_a_batch_is_refused_without_effect(kind: str) -> Non
     "2025-03-26/basic/lifecycle#initialization-6",
     "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-3",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 async def test_initialize_result_has_same_revision_capabilities_and_server_info(kind: str, revision: Revision) -> None:
     info: Object = {"name": "under-test", "version": "1.2.3"}
@@ -182,7 +180,7 @@ async def test_initialize_result_has_same_revision_capabilities_and_server_info(
     "2024-11-05..2025-11-25/basic/lifecycle#version-negotiation-4,5",
     "2024-11-05..2025-11-25/basic/lifecycle#error-handling-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("asked", ["1.0.0", "", "v999", "2099-01-01", "2025-03-27", "2026-07-28"])
 async def test_initialize_with_unknown_revision_gets_the_latest(kind: str, asked: str) -> None:
     async with raw_client(everything(), kind) as wire:
@@ -227,7 +225,7 @@ async def test_initialize_without_its_members_is_invalid_params_and_may_be_repea
     "2024-11-05/basic/lifecycle#initialization-8",
     "2025-03-26/basic/lifecycle#initialization-9",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_server_before_initialized_sends_only_responses_and_logs(kind: str) -> None:
     server = everything()
 
@@ -327,7 +325,7 @@ async def test_client_disconnects_from_a_server_of_an_unknown_revision_or_that_a
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
 async def test_server_keeps_to_the_negotiated_revision(kind: str, revision: Revision) -> None:
     async with connected_client(everything(), kind, revision.name) as wire:
@@ -372,7 +370,7 @@ async def test_client_keeps_to_the_negotiated_revision(revision: Revision) -> No
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_server_sends_no_request_that_the_client_did_not_declare(revision: str) -> None:
     server = Server("under-test")
 
@@ -396,7 +394,7 @@ async def test_server_sends_no_request_that_the_client_did_not_declare(revision:
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_server_without_a_feature_neither_serves_nor_announces_it(revision: str) -> None:
     server = Server("under-test", logging=False)
 
@@ -421,7 +419,7 @@ async def test_server_without_a_feature_neither_serves_nor_announces_it(revision
     "2024-11-05..2025-11-25/basic/lifecycle#error-handling-2",
     "2024-11-05..2025-11-25/server/prompts#implementation-considerations-3",
 )
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_client_sends_no_request_that_the_server_did_not_declare(revision: str) -> None:
     async with raw_session(Client, revision, {"resources": {"subscribe": False}}) as (client, wire):
         for ask in (
@@ -443,7 +441,7 @@ async def test_client_sends_no_request_that_the_server_did_not_declare(revision:
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/lifecycle#operation-2")
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_client_without_a_feature_does_not_serve_it(revision: str) -> None:
     async with raw_server(Client) as (client, wire):
         params = await handshake(client, wire, revision)
@@ -484,18 +482,6 @@ def test_capability_keys_keep_the_name_of_an_extension_whole(path: str, keys: li
     assert capability_keys(path) == keys
 
 
-@pytest.mark.parametrize(
-    ("revision", "sampling", "elicitation"),
-    [(R2025_03_26, {}, None), (R2025_06_18, {}, {}), (R2025_11_25, {"context": {}}, {"url": {}})],
-)
-def test_client_capabilities_have_only_the_members_that_the_revision_defines(
-    revision: Revision, sampling: Object, elicitation: Object | None
-) -> None:
-    wire = codec_for(revision).encode(ClientCapabilities(sampling={"context": {}}, elicitation={"url": {}}))
-    assert wire == {"sampling": sampling} | ({} if elicitation is None else {"elicitation": elicitation})
-    assert codec_for(revision).encode(ClientCapabilities()) == {}
-
-
 def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
     assert choose_revision("2024-11-05", [R2024_10_07, R2025_06_18]) is R2025_06_18
     assert choose_revision("2024-10-07", [R2024_10_07, R2025_06_18]) is R2024_10_07
@@ -511,7 +497,7 @@ def test_choose_revision_looks_names_up_instead_of_comparing_them() -> None:
     "2024-11-05..2025-11-25/basic/utilities/ping#error-handling-1",
     "2024-11-05..2025-11-25/server/tools#security-considerations-8",
 )
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str) -> None:
     async with raw_session(Client, revision) as (client, wire):
         with pytest.raises(RequestTimeout, match=r"ping: no response within 0\.01 seconds"):

@@ -10,12 +10,10 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.meta import is_meta_key
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, LEGACY_REVISIONS
 from tests.messages import request
 from tests.raw_peers import connected_client, raw_session
-from tests.settings import MODERN
 
-NAMES = [revision.name for revision in LEGACY]
 GOOD = [
     "", "a", "7", "progressToken", "a.b-c_d.e", "com.example/name", "com.example/", "example/x", "a-b.c1/x",
     "io.modelcontextprotocol/related-task",
@@ -76,7 +74,7 @@ STRANGE: list[JSON] = [None, True, 0, "", "text", [], [1, {"a": None}], {}, {"de
 
 
 @pytest.mark.spec("2025-06-18..2026-07-28/basic/index#meta-1")
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_server_ignores_values_of_reserved_meta_keys(revision: str) -> None:
     server = Server("s")
     seen: list[Object] = []
@@ -103,7 +101,7 @@ async def test_server_ignores_values_of_reserved_meta_keys(revision: str) -> Non
 
 
 @pytest.mark.spec("2025-06-18..2025-11-25/basic/index#meta-1")
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_client_ignores_values_of_reserved_meta_keys(revision: str) -> None:
     async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         for value in STRANGE:

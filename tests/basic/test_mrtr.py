@@ -35,11 +35,11 @@ from mcp_ref.features.tools import Tool
 from mcp_ref.jsonrpc.errors import McpError, ProtocolError
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.server import stateless
+from tests.matrix import STATELESS_KINDS
 from tests.messages import Received, error_of, result_of, server_info_meta, stateless_request
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import STATELESS_TRANSPORTS, TASK_FACTORIES
+from tests.settings import TASK_FACTORIES
 
-KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
 MISSING_CAPABILITY = -32021
 KEY = b"k" * 32
 NOW = 1_800_000_000.0
@@ -157,7 +157,7 @@ METHODS: dict[str, tuple[Object, Object, Object, str]] = {
 }
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.spec(
     "2026-07-28/client/elicitation#elicitation-requests-1",
@@ -177,7 +177,7 @@ async def test_input_required_ends_the_request_and_the_retry_brings_the_response
         assert await asker.done({"1": answer}) == text
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.spec("2026-07-28/basic/patterns/mrtr#supported-requests-1")
 async def test_input_required_is_never_used_for_other_requests(kind: str) -> None:
     server = make_server()
@@ -372,7 +372,7 @@ async def test_input_requests_of_one_request_have_different_keys() -> None:
         assert result_of(await asker.send({"k": ROOTS}))["isError"] is True
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_input_required_ends_the_progress_of_its_request(kind: str) -> None:
     if kind == "http-json":
         pytest.skip("answers by JSON alone leave no way to tell")
@@ -394,7 +394,7 @@ async def test_input_required_ends_the_progress_of_its_request(kind: str) -> Non
 # ------------------------------------------------------------------------------------------------ both eras
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_handler_with_elicitation_serves_both_eras(kind: str) -> None:
     async with connected_client(make_server(), kind, capabilities=ABLE) as wire:
         await wire.send({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "journey"}})

@@ -8,12 +8,10 @@ import pytest
 
 from mcp_ref import Client, Context, Server
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import KINDS, LEGACY_REVISIONS
 from tests.messages import initialize, notification, request
 from tests.raw_peers import connected_client, raw_client, raw_session
-from tests.settings import CONNECTED_TRANSPORTS, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
+from tests.settings import CONNECTED_TRANSPORTS
 
 
 @pytest.mark.spec(
@@ -21,8 +19,8 @@ NAMES = [revision.name for revision in LEGACY]
     "2025-03-26..2025-11-25/basic/index#intro-1",
     "2024-11-05/basic/index#protocol-layers-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", NAMES)
+@KINDS
+@LEGACY_REVISIONS
 async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> None:
     async with connected_client(Server("s"), kind, revision) as wire:
         meta: Object = {"progressToken": 1, "traceparent": "00-1-1-00"}
@@ -36,14 +34,14 @@ async def test_ping_to_server_gets_an_empty_result(kind: str, revision: str) -> 
     "2025-03-26..2025-11-25/basic/index#intro-1",
     "2024-11-05/basic/index#protocol-layers-1",
 )
-@pytest.mark.parametrize("revision", NAMES)
+@LEGACY_REVISIONS
 async def test_ping_to_client_gets_an_empty_result(revision: str) -> None:
     async with raw_session(Client, revision) as (_, wire):
         assert await wire.ask("ping", id=0) == {"jsonrpc": "2.0", "id": 0, "result": {}}
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/ping#behavior-requirements-1")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_ping_gets_a_prompt_response_while_other_requests_are_served(kind: str) -> None:
     server = Server("s")
     gate = asyncio.Event()

@@ -10,12 +10,10 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.basic.progress import ProgressReporter
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS
 from tests.messages import Received, notification, request
 from tests.raw_peers import Wire, connected_client, raw_session, serve_call
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
+from tests.settings import MODERN, PATIENCE
 
 
 def reading(uri: str, id: JSON, token: JSON) -> Object:
@@ -37,8 +35,8 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
     "2025-03-26..2025-11-25/basic/utilities/progress#progress-flow-4",
     "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@KINDS
+@EVERY_REVISION
 @pytest.mark.parametrize("token", ["abc123", "", 0, 7, "7"])
 async def test_progress_from_server_has_the_token_of_the_request_and_increasing_values(
     kind: str, revision: str, token: JSON
@@ -94,7 +92,7 @@ async def test_progress_is_not_sent_without_a_token_of_the_right_type_and_length
     "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-1,2",
     "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-1",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -> None:
     server = Server("s")
     gates = {name: asyncio.Event() for name in ("a", "b")}
@@ -122,8 +120,8 @@ async def test_progress_of_concurrent_requests_has_their_own_tokens(kind: str) -
     "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3",
     "2024-11-05..2025-11-25/basic/utilities/progress#behavior-requirements-2",
 )
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@KINDS
+@EVERY_REVISION
 @pytest.mark.parametrize("ending", ["answered", "failed", "cancelled"])
 async def test_progress_stops_with_the_response(kind: str, revision: str, ending: str) -> None:
     if ending == "cancelled" and revision == "2024-10-07":
@@ -164,7 +162,7 @@ async def test_progress_stops_with_the_response(kind: str, revision: str, ending
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-3")
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 async def test_progress_from_a_thread_that_outlives_its_request_is_dropped(kind: str) -> None:
     server = Server("s")
     loop = asyncio.get_running_loop()
@@ -215,7 +213,7 @@ def result_of(revision: str) -> Object:
     "2026-07-28/basic/patterns/progress#progress-flow-2",
     "2024-11-05..2025-11-25/basic/utilities/progress#implementation-notes-1",
 )
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_progress_token_of_a_client_is_unique_and_reports_reach_only_its_request(revision: str) -> None:
     async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         heard: list[list[object]] = [[], [], []]

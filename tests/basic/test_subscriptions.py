@@ -22,13 +22,12 @@ from mcp_ref.server.announcements import Announcer
 from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
+from tests.matrix import CONNECTED_KINDS, STATELESS_KINDS
 from tests.messages import error_of, notification, result_of, server_info_meta, stateless_request
 from tests.raw_http_client import HoldingServer, RawSession, Reply, served_over_http
 from tests.raw_peers import Wire, _wire_of, add_and_remove, connected_client, raw_client
-from tests.settings import META, PATIENCE, STATELESS_TRANSPORTS, eventually, run
+from tests.settings import META, PATIENCE, eventually, run
 
-KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
-CONNECTED = pytest.mark.parametrize("kind", ["memory", "stdio"])
 SUBSCRIPTION = f"{META}subscriptionId"
 
 LISTS: Object = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
@@ -80,7 +79,7 @@ def same(came: JSON, expected: JSON) -> bool:
 # ------------------------------------------------------------------------------------------------ beginning
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.parametrize("id", [0, 1, -7, "", "1", "l"])
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-1,2", "2026-07-28/basic/index#meta-16")
 async def test_acknowledged_comes_first_with_the_honored_filter_and_subscription_id(kind: str, id: JSON) -> None:
@@ -163,7 +162,7 @@ CHANGES: dict[str, tuple[Object, Object]] = {
 }
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.parametrize("what", CHANGES)
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#opening-a-stream-1", "2026-07-28/basic/index#meta-16")
 async def test_listen_delivers_only_the_chosen_notifications(kind: str, what: str) -> None:
@@ -178,7 +177,7 @@ async def test_listen_delivers_only_the_chosen_notifications(kind: str, what: st
         assert [await wire.receive_object(), await wire.receive_object()] == [expected, updated(1, "test://end")]
 
 
-@CONNECTED
+@CONNECTED_KINDS
 async def test_list_changed_is_not_sent_without_a_subscription(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -200,7 +199,7 @@ async def test_listen_resource_stands_for_those_below_it() -> None:
             assert await wire.receive_object() == updated(1, uri)
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_listen_several_at_once_each_has_its_own_subscription_id(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -216,7 +215,7 @@ async def test_listen_several_at_once_each_has_its_own_subscription_id(kind: str
         assert sorted(came) == sorted(json.dumps(each, sort_keys=True) for each in expected)
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_listen_beside_a_legacy_session_leaves_its_notifications_alone(kind: str) -> None:
     server = make_server()
     async with connected_client(server, kind) as wire:
@@ -230,7 +229,7 @@ async def test_listen_beside_a_legacy_session_leaves_its_notifications_alone(kin
         assert told(1, "tools/list_changed") in came
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_listen_merges_changes_that_are_not_yet_sent(kind: str) -> None:
     server = make_server()
     async with raw_client(server, kind) as wire:
@@ -259,7 +258,7 @@ async def test_listen_with_too_many_resources_is_refused() -> None:
         assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
 
 
-@CONNECTED
+@CONNECTED_KINDS
 async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
         await wire.send(listen(1, resourceSubscriptions=[f"test://{number}" for number in range(MAX_RESOURCES)]))
@@ -267,7 +266,7 @@ async def test_listen_lookup_of_resources_does_not_block_other_requests(kind: st
         assert (await wire.receive_object())["method"] == "notifications/subscriptions/acknowledged"
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "MAX_QUEUED_CHANGES", 3)
     monkeypatch.setattr(OpenSubscription, "has_room", False)
@@ -282,7 +281,7 @@ async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypat
             assert await wire.receive_object() == updated(1, f"test://a/{number}")
 
 
-@KINDS
+@STATELESS_KINDS
 async def test_listen_notification_that_is_unwritable_does_not_hold_back_others(
     kind: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -312,7 +311,7 @@ def test_notify_from_a_thread_after_the_loop_has_ended_is_ignored() -> None:
     server.tool("new")(lambda: None)
 
 
-@CONNECTED
+@CONNECTED_KINDS
 async def test_listen_takes_a_slot_among_the_requests_in_flight(kind: str) -> None:
     server = make_server()
     server.limits = Limits(max_in_flight=2, patience=0.01)
@@ -344,7 +343,7 @@ def test_listen_client_that_never_reads_delays_nobody_else() -> None:
 # ------------------------------------------------------------------------------------------------ the client ends it
 
 
-@CONNECTED
+@CONNECTED_KINDS
 @pytest.mark.spec(
     "2026-07-28/basic/transports/stdio#cancellation-2,3",
     "2026-07-28/basic/patterns/cancellation#timing-considerations-1",
@@ -491,7 +490,7 @@ async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
         assert await wire.receive_object() == told(1, "tools/list_changed")
 
 
-@CONNECTED
+@CONNECTED_KINDS
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "FINISH_SECONDS", 10 * PATIENCE)

@@ -12,6 +12,7 @@ from mcp_ref.features.task_augmentation import TASKS_EXTENSION
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METHOD_NOT_FOUND, Object
 from mcp_ref.revisions import LEGACY, REVISIONS
+from tests.matrix import CONNECTED_KINDS, LEGACY_REVISIONS, STATELESS_KINDS
 from tests.messages import (
     Received,
     error_of,
@@ -25,12 +26,10 @@ from tests.messages import (
 )
 from tests.raw_http_client import RawSession, served_over_http
 from tests.raw_peers import Wire, connected_client, raw_client
-from tests.settings import META, MODERN, PATIENCE, STATELESS_TRANSPORTS
+from tests.settings import META, MODERN, PATIENCE
 
 UNSUPPORTED, MISSING_CAPABILITY = -32022, -32021
 ALL = [revision.name for revision in reversed(REVISIONS)]
-KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
-CONNECTED = pytest.mark.parametrize("kind", ["memory", "stdio"])
 SPEAKS = pytest.mark.parametrize("speaks", [ALL, [MODERN]], ids=["both eras", "modern alone"])
 
 REMOVED: dict[str, Object] = {
@@ -89,7 +88,7 @@ async def logged(wire: Wire, frame: Object) -> tuple[list[JSON], Object]:
 # ------------------------------------------------------------------------------------------------ a request alone
 
 
-@KINDS
+@STATELESS_KINDS
 @SPEAKS
 @pytest.mark.spec(
     "2026-07-28/basic/index#intro-1",
@@ -123,7 +122,7 @@ async def test_result_of_a_stateless_request_has_result_type_and_server_info(kin
         assert result["resultType"] == "input_required" and result["_meta"] == server_info_meta()
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.parametrize("id", [0, -1, 2**53, "", "0", "q", "\u00e4\n"])
 @pytest.mark.spec(
     "2026-07-28/basic/index#result-responses-1",
@@ -146,7 +145,7 @@ async def test_response_has_the_id_of_its_request(kind: str, id: JSON) -> None:
             assert "error" in answer and answer["id"] == id and type(answer["id"]) is type(id)
 
 
-@CONNECTED
+@CONNECTED_KINDS
 @pytest.mark.parametrize("id", [None, True, 1.5, [], {}])
 @pytest.mark.spec("2026-07-28/basic/index#requests-2")
 async def test_request_id_of_another_type_is_refused(kind: str, id: JSON) -> None:
@@ -157,7 +156,7 @@ async def test_request_id_of_another_type_is_refused(kind: str, id: JSON) -> Non
         await wire.nothing_else()
 
 
-@CONNECTED
+@CONNECTED_KINDS
 @pytest.mark.spec("2026-07-28/basic/index#requests-3")
 async def test_request_id_may_be_reused_once_it_has_a_response(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:
@@ -172,7 +171,7 @@ async def test_request_id_may_be_reused_once_it_has_a_response(kind: str) -> Non
 # ------------------------------------------------------------------------------------------------ required metadata
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.parametrize(
     "meta",
     [
@@ -190,7 +189,7 @@ async def test_meta_without_a_required_field_is_malformed_request(kind: str, spe
             assert META + next(iter(meta)) in str(error["message"])
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.parametrize("meta", [None, {}, [], "x", {"progressToken": 1}, {META + "clientCapabilities": {}}], ids=str)
 @pytest.mark.spec("2026-07-28/basic/index#meta-7")
 async def test_request_without_revision_is_malformed_on_a_modern_server(kind: str, meta: JSON) -> None:
@@ -244,7 +243,7 @@ async def test_extension_unknown_to_the_server_falls_back_to_the_core_protocol()
 # ------------------------------------------------------------------------------------------------ its revision
 
 
-@KINDS
+@STATELESS_KINDS
 @SPEAKS
 @pytest.mark.parametrize("version", ["1900-01-01", "2026-07-29", "9999-99-99", "v999", "", *(map(str, LEGACY))])
 @pytest.mark.spec("2026-07-28/basic/versioning#protocol-version-negotiation-1")
@@ -283,7 +282,7 @@ def test_request_with_a_revision_in_meta_is_stateless(params: Object, it_does: b
 # ------------------------------------------------------------------------------------------------ methods
 
 
-@KINDS
+@STATELESS_KINDS
 @SPEAKS
 @pytest.mark.parametrize("method", [*REMOVED, *NEVER_A_REQUEST])
 async def test_legacy_method_in_a_stateless_request_is_method_not_found(
@@ -314,8 +313,8 @@ async def test_method_of_a_feature_is_served_once_it_is_offered() -> None:
 # ------------------------------------------------------------------------------------------------ both eras at once
 
 
-@KINDS
-@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@STATELESS_KINDS
+@LEGACY_REVISIONS
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-2")
 async def test_server_serves_both_eras_on_one_connection(kind: str, revision: str) -> None:
     async with raw_client(make_server(), kind) as wire:
@@ -330,7 +329,7 @@ async def test_server_serves_both_eras_on_one_connection(kind: str, revision: st
         assert result_of(await wire.ask_stateless("tools/list"))["resultType"] == "complete"
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-2")
 async def test_initialize_on_a_modern_server_is_refused_with_its_revisions(kind: str) -> None:
     async with raw_client(make_server([MODERN]), kind) as wire:
@@ -348,7 +347,7 @@ async def test_initialize_on_a_modern_server_is_http_400(version: str | None) ->
         assert error_of(reply.json, UNSUPPORTED, "init")["data"] == {"supported": [MODERN], "requested": "2025-11-25"}
 
 
-@CONNECTED
+@CONNECTED_KINDS
 async def test_legacy_server_refuses_stateless_requests_as_legacy(kind: str) -> None:
     """Send no modern error: a dual-era client that sees one would not fall back to the handshake."""
 
@@ -371,7 +370,7 @@ async def test_legacy_server_on_http_refuses_2026_07_28_without_a_modern_error()
 # ------------------------------------------------------------------------------------------------ nothing leaks
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.spec(
     "2026-07-28/basic/index#statelessness-1",
     "2026-07-28/server/utilities/logging#per-request-log-level-1",
@@ -397,7 +396,7 @@ async def test_log_level_of_one_request_does_not_affect_another(kind: str) -> No
             assert (await logged(wire, frame))[0] == expected
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.spec("2026-07-28/basic/index#statelessness-1", "2026-07-28/basic/index#meta-10,11")
 async def test_client_capabilities_are_those_of_the_request(kind: str) -> None:
     async with connected_client(make_server(), kind, capabilities={"roots": {}, "sampling": {}}) as wire:
@@ -440,7 +439,7 @@ async def test_lists_are_the_same_on_each_connection() -> None:
 # ------------------------------------------------------------------------------------------------ codes
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.spec("2026-07-28/basic/index#error-codes-1,2,4,5,6,7")
 async def test_error_codes_are_of_json_rpc_or_of_2026_07_28(kind: str) -> None:
     async with raw_client(make_server(), kind) as wire:

@@ -15,12 +15,11 @@ from mcp_ref.features import caching
 from mcp_ref.features.caching import CacheScope, ResponseCache
 from mcp_ref.features.tools import ListToolsResult
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY, R2026_07_28
+from mcp_ref.revisions import R2026_07_28
+from tests.matrix import LEGACY_REVISIONS, STATELESS_KINDS
 from tests.messages import notification, result_of
 from tests.raw_peers import Wire, connect_modern, connected_client, raw_client, raw_server, reply
-from tests.settings import MODERN, PATIENCE, STATELESS_TRANSPORTS, Clock
-
-KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
+from tests.settings import MODERN, PATIENCE, Clock
 
 SIX: dict[str, Object] = {
     "server/discover": {},
@@ -64,7 +63,7 @@ def hints_in(result: Object) -> tuple[JSON, JSON]:
 
 
 @pytest.mark.spec("2026-07-28/server/utilities/caching#cacheable-results-1,2,3,4,5,6")
-@KINDS
+@STATELESS_KINDS
 async def test_six_cacheable_results_have_cache_hints_with_a_ttl_of_0_by_default(kind: str) -> None:
     async with raw_client(full(Server("s")), kind) as wire:
         for method, params in SIX.items():
@@ -83,7 +82,7 @@ async def test_other_results_say_nothing_of_it() -> None:
             assert not {"ttlMs", "cacheScope"} & result.keys()
 
 
-@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@LEGACY_REVISIONS
 async def test_legacy_results_have_no_cache_hints(revision: str) -> None:
     server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
     async with connected_client(server, revision=revision) as wire:

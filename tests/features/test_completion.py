@@ -12,15 +12,9 @@ import pytest
 from mcp_ref import Client, Completion, PromptReference, Server
 from mcp_ref import ResourceTemplateReference as TemplateReference
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LEGACY_REVISIONS
 from tests.messages import Received, initialize, notification
 from tests.raw_peers import Wire, connected_client, raw_client, raw_session, serve_call
-from tests.settings import MODERN, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
 TEMPLATE = "test://{owner}/{repo}"
 PROMPT: Object = {"type": "ref/prompt", "name": "review"}
@@ -72,7 +66,7 @@ async def error_of(wire: Wire, params: JSON) -> Received:
     "2025-03-26..2026-07-28/server/utilities/completion#capabilities-1",
     "2025-03-26..2026-07-28/server/utilities/completion#error-handling-1",
 )
-@EVERY
+@EVERY_REVISION
 async def test_completions_capability_is_declared_and_without_it_the_method_is_not_found(revision: str) -> None:
     bare = Server("bare")
     bare.prompts.add(lambda: "", "review")
@@ -89,7 +83,7 @@ async def test_completions_capability_is_declared_and_without_it_the_method_is_n
                 assert (await error_of(wire, completing(PROMPT)))["code"] == METHOD_NOT_FOUND
 
 
-@EVERY
+@EVERY_REVISION
 async def test_completion_complete_gets_the_other_arguments_of_a_resource_template(revision: str) -> None:
     async with connected_client(completing_server(), revision=revision) as wire:
         context: Object = {"arguments": {"owner": "me"}}
@@ -98,7 +92,7 @@ async def test_completion_complete_gets_the_other_arguments_of_a_resource_templa
         assert await suggestions(wire, completing(RESOURCE, "repo", "")) == {"values": ["nobody/"]}
 
 
-@EVERY
+@EVERY_REVISION
 async def test_completion_complete_without_a_completer_has_no_values(revision: str) -> None:
     async with connected_client(completing_server(), revision=revision) as wire:
         assert await suggestions(wire, completing(PROMPT, "style")) == {"values": []}
@@ -107,7 +101,7 @@ async def test_completion_complete_without_a_completer_has_no_values(revision: s
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-1")
 @KINDS
-@EVERY
+@EVERY_REVISION
 async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_completer(
     kind: str, revision: str
 ) -> None:
@@ -132,7 +126,7 @@ async def test_completion_complete_sends_at_most_100_values_in_the_order_of_the_
 
 
 @pytest.mark.spec("2025-03-26..2026-07-28/server/utilities/completion#error-handling-2")
-@EVERY
+@EVERY_REVISION
 async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(revision: str) -> None:
     async with connected_client(completing_server(), revision=revision) as wire:
         for ref in (
@@ -151,7 +145,7 @@ async def test_completion_complete_unknown_prompt_or_template_is_invalid_params(
     "2025-03-26..2026-07-28/server/utilities/completion#error-handling-3",
     "2024-11-05..2026-07-28/server/utilities/completion#implementation-considerations-4",
 )
-@EVERY
+@EVERY_REVISION
 async def test_completion_complete_missing_or_ill_typed_params_are_invalid_params(revision: str) -> None:
     wrong: list[JSON] = [
         None, {}, {"ref": PROMPT}, {"argument": {"name": "language", "value": "py"}},
@@ -184,7 +178,7 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
     "2024-11-05..2026-07-28/server/utilities/completion#security-4",
     "2025-03-26..2026-07-28/server/utilities/completion#error-handling-4",
 )
-@EVERY
+@EVERY_REVISION
 async def test_completion_complete_failing_completer_is_internal_error_without_details(revision: str) -> None:
     server = completing_server()
 
@@ -245,7 +239,7 @@ def test_completions_add_takes_a_function_of_value_and_optional_arguments(functi
 # ------------------------------------------------------------------------------------------------ the client
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_complete_sends_reference_argument_and_context(revision: str) -> None:
     async with raw_session(Client, revision, {"completions": {}} if revision >= "2025-03-26" else {}) as (client, wire):
         for ref, on_the_wire in ((PromptReference("review"), PROMPT), (TemplateReference(TEMPLATE), RESOURCE)):
@@ -257,7 +251,7 @@ async def test_client_complete_sends_reference_argument_and_context(revision: st
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/completion#implementation-considerations-7")
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_complete_takes_partial_results(revision: str) -> None:
     async with raw_session(Client, revision, {"completions": {}} if revision >= "2025-03-26" else {}) as (client, wire):
         partial: list[tuple[Object, Completion]] = [

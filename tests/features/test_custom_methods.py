@@ -21,14 +21,12 @@ from mcp_ref import (
     Server,
 )
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY, REVISIONS
+from tests.matrix import EVERY_REVISION, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS, STATELESS_KINDS
 from tests.messages import result_of
 from tests.raw_peers import connected_client, raw_client, raw_session, reply
-from tests.settings import MODERN, PATIENCE, STATELESS_TRANSPORTS
+from tests.settings import MODERN, PATIENCE
 
 KINDS = pytest.mark.parametrize("kind", ["memory", "http"])
-EVERY_REVISION = pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
-EVERY_LEGACY = pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
 
 SEARCH = "com.example/search"
 DECLARED: Object = {"extensions": {SEARCH: {}}}
@@ -184,7 +182,7 @@ async def test_client_notify_of_a_custom_method_is_only_for_the_legacy_era(
 # ------------------------------------------------------------------------------------------------ the wire
 
 
-@pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
+@STATELESS_KINDS
 @pytest.mark.spec("2026-07-28/basic/versioning#extension-negotiation-2")
 async def test_stateless_request_of_a_custom_method_needs_the_extension(kind: str) -> None:
     async with connected_client(make_server(), kind, MODERN) as wire:
@@ -197,7 +195,7 @@ async def test_stateless_request_of_a_custom_method_needs_the_extension(kind: st
         assert result_of(await wire.ask(SEARCH, {"query": "boats", "limit": 1})) == {"titles": ["boats 0"]}
 
 
-@EVERY_LEGACY
+@LEGACY_REVISIONS
 async def test_legacy_request_of_a_custom_method_needs_no_capability(revision: str) -> None:
     async with connected_client(make_server(), "memory", revision) as wire:
         assert result_of(await wire.ask(SEARCH, {"query": "boats", "limit": 1})) == {"titles": ["boats 0"]}
@@ -288,7 +286,7 @@ async def test_client_registers_methods_only_before_it_connects() -> None:
 
 
 @pytest.mark.parametrize("params", [{"query": 5}, {}, {"query": "a", "limit": -1}, {"query": "a", "_meta": 5}], ids=str)
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@LATEST_OF_BOTH_ERAS
 async def test_custom_method_refuses_wrong_params_and_serves_the_next_request(revision: str, params: Object) -> None:
     async with connected_client(make_server(), "memory", revision, DECLARED) as wire:
         if "_meta" in params and revision == MODERN:

@@ -8,14 +8,13 @@ from mcp_ref import Server
 from mcp_ref.basic.content import Icon
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import REVISIONS
+from tests.matrix import STATELESS_KINDS
 from tests.messages import result_of, server_info_meta
 from tests.raw_peers import add_and_remove, connected_client, raw_client
-from tests.settings import META, MODERN, STATELESS_TRANSPORTS
-
-KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
+from tests.settings import META, MODERN
 
 
-@KINDS
+@STATELESS_KINDS
 @pytest.mark.spec(
     "2026-07-28/server/discover#intro-1",
     "2026-07-28/basic/versioning#protocol-version-negotiation-3",

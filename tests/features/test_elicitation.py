@@ -26,16 +26,15 @@ from mcp_ref import (
 from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
+from tests.matrix import KINDS, LATEST_OF_BOTH_ERAS
 from tests.messages import Received, notification, request
 from tests.raw_peers import Wire, answer_of, connected_client, handshake, raw_server, raw_session
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
+from tests.settings import MODERN, PATIENCE
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2025-06-18"]
 EARLIER = [revision.name for revision in LEGACY if revision.name < "2025-06-18"]
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 REVISIONS = pytest.mark.parametrize("revision", NAMES)
 ALL_REVISIONS = pytest.mark.parametrize("revision", [*NAMES, MODERN])
-LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
 
 FORM: Object = {
     "type": "object",

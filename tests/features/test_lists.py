@@ -9,14 +9,10 @@ import pytest
 from mcp_ref import Client, Limits, Server
 from mcp_ref.client.options import ClientOptions
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS
 from tests.messages import initialize, notification, request
 from tests.raw_peers import connected_client, handshake, raw_client, raw_server
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
+from tests.settings import MODERN, PATIENCE
 
 METHODS = {
     "tools": ("tools/list", "tools/call"),
@@ -41,7 +37,7 @@ def remove(server: Server, feature: str, name: str) -> None:
     "2024-11-05..2025-11-25/server/prompts#capabilities-1",
     "2024-11-05..2026-07-28/server/resources#capabilities-1",
 )
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 @pytest.mark.parametrize("feature", METHODS)
 async def test_capability_is_declared_and_without_it_the_methods_are_not_found(revision: str, feature: str) -> None:
     declared: Object = {"listChanged": True, **({"subscribe": True} if feature == "resources" else {})}
@@ -67,7 +63,7 @@ async def test_capability_is_declared_and_without_it_the_methods_are_not_found(r
     "2024-11-05..2025-11-25/server/resources#list-changed-notification-1",
 )
 @KINDS
-@REVISIONS
+@LEGACY_REVISIONS
 @pytest.mark.parametrize("feature", METHODS)
 async def test_list_changed_goes_to_every_client_on_every_change(kind: str, revision: str, feature: str) -> None:
     server, changed = Server("s"), notification(f"notifications/{feature}/list_changed")
@@ -82,7 +78,7 @@ async def test_list_changed_goes_to_every_client_on_every_change(kind: str, revi
         assert item.get("uri", item["name"]) in ("b", "test://b")
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 @pytest.mark.parametrize("feature", METHODS)
 async def test_client_list_changed_reaches_the_program(revision: str, feature: str) -> None:
     heard = asyncio.Event()
@@ -106,7 +102,7 @@ async def test_client_list_changed_reaches_the_program(revision: str, feature: s
     ],
 )
 @KINDS
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@LATEST_OF_BOTH_ERAS
 async def test_flood_runs_few_functions_at_a_time_and_refuses_the_rest(
     kind: str, revision: str, method: str, params: Object
 ) -> None:

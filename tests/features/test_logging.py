@@ -11,14 +11,10 @@ import pytest
 from mcp_ref import Client, Context, Server, ToolError
 from mcp_ref.features.logging import LEVELS, LoggingLevel, LoggingMessageNotificationParams
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LEGACY_REVISIONS
 from tests.messages import initialize, notification, request, stateless_request
 from tests.raw_peers import Wire, connected_client, handshake, raw_client, raw_server, raw_session, serve_call
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS, STATELESS_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
+from tests.settings import PATIENCE, STATELESS_TRANSPORTS
 
 
 def message(level: JSON, data: JSON, **more: JSON) -> Object:
@@ -54,7 +50,7 @@ async def levels(wire: Wire) -> list[JSON]:
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#capabilities-1")
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_logging_capability_is_declared_and_without_it_no_message_or_level_is_taken(revision: str) -> None:
     for logging in (True, False):
         async with raw_client(verbose_server(logging)) as wire:
@@ -71,7 +67,7 @@ async def test_logging_capability_is_declared_and_without_it_no_message_or_level
 
 
 @KINDS
-@REVISIONS
+@LEGACY_REVISIONS
 @pytest.mark.parametrize("level", LEVELS)
 async def test_logging_set_level_lets_that_level_and_more_severe_ones_pass(
     kind: str, revision: str, level: str
@@ -91,7 +87,7 @@ async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#error-handling-1")
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_logging_set_level_invalid_level_is_invalid_params(revision: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
 
@@ -125,7 +121,7 @@ async def test_context_log_unknown_level_raises_in_the_handler() -> None:
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#security-5")
 @KINDS
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_notifications_message_data_is_any_json_unchanged(kind: str, revision: str) -> None:
     data: list[JSON] = [
         "text", "", None, 0, -1.5, True, [], [1, [None]], {}, {"error": {"host": "a\nb\u2028💡", "n": 3}},
@@ -146,7 +142,7 @@ async def test_notifications_message_data_is_any_json_unchanged(kind: str, revis
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/utilities/logging#security-1,2,3")
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
     revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -227,7 +223,7 @@ async def test_notifications_message_of_a_thread_or_a_failing_tool_comes_before_
 # ------------------------------------------------------------------------------------------------ the client
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_set_logging_level_and_log_handler(revision: str) -> None:
     came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
     async with raw_session(lambda t: Client(t, on_log=came.put_nowait), revision, {"logging": {}}) as (client, wire):

@@ -12,8 +12,9 @@ from mcp_ref import Client, InvalidMessage, ListToolsResult, PaginatedRequestPar
 from mcp_ref.features import pagination
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, JSON, Object
 from mcp_ref.revisions import LEGACY
+from tests.matrix import KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS
 from tests.raw_peers import Wire, connected_client, raw_session
-from tests.settings import MODERN, SERVER_TRANSPORTS
+from tests.settings import MODERN
 
 PAGED = [revision.name for revision in LEGACY if revision.pagination]
 LISTS = ["tools/list", "resources/list", "resources/templates/list", "prompts/list"]
@@ -63,7 +64,7 @@ async def error_code(wire: Wire, method: str, params: Object) -> JSON:
 # ------------------------------------------------------------------------------------------------ the server
 
 
-@pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
+@KINDS
 @pytest.mark.parametrize("revision", [*PAGED, MODERN])
 @pytest.mark.parametrize("method", LISTS)
 async def test_list_pages_hold_every_item_once_in_order_and_the_last_has_no_next_cursor(
@@ -127,7 +128,7 @@ async def test_cursor_at_the_removed_end_of_a_list_gives_an_empty_last_page(meth
     "2024-11-05..2026-07-28/server/utilities/pagination#error-handling-1",
     "2024-11-05..2026-07-28/server/utilities/pagination#implementation-guidelines-2",
 )
-@pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+@LATEST_OF_BOTH_ERAS
 @pytest.mark.parametrize("method", LISTS)
 async def test_cursor_that_the_server_did_not_make_is_invalid_params(revision: str, method: str) -> None:
     texts = ["", "nonsense", "💣", "YWZ0ZXI6", "YWZ0ZXI6LTE=", "YWZ0ZXI6wrI=", "YWZ0ZXI6MQ==\n", "A" * 100_000]
@@ -195,7 +196,7 @@ async def test_client_follows_pages_of_any_size_until_next_cursor_is_missing(rev
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/pagination#implementation-guidelines-4")
-@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+@LEGACY_REVISIONS
 @LISTERS
 async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) -> None:
     async with raw_session(Client, revision, EVERYTHING) as (client, wire):

@@ -25,16 +25,9 @@ from mcp_ref import (
     TextResourceContents,
 )
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS
 from tests.messages import Received, result_of
 from tests.raw_peers import Wire, connected_client, raw_session, serve_call
-from tests.settings import MODERN, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
-LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
 
 
 def giving(value: object) -> Server:
@@ -64,7 +57,7 @@ async def error_of(wire: Wire, params: JSON) -> Received:
     return error
 
 
-@EVERY
+@EVERY_REVISION
 async def test_prompts_list_shows_the_members_that_the_revision_has(revision: str) -> None:
     server = Server("s")
 
@@ -103,7 +96,7 @@ async def test_prompts_list_shows_the_members_that_the_revision_has(revision: st
 
 
 @KINDS
-@EVERY
+@EVERY_REVISION
 async def test_prompts_get_makes_messages_of_the_returned_value(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
     user: Object = {"role": "user", "content": {"type": "text", "text": text}}
@@ -123,7 +116,7 @@ async def test_prompts_get_makes_messages_of_the_returned_value(kind: str, revis
             assert (await get(wire))["messages"] == messages
 
 
-@EVERY
+@EVERY_REVISION
 async def test_prompts_get_has_description_and_filled_in_arguments(revision: str) -> None:
     server = Server("s")
 
@@ -162,7 +155,7 @@ async def test_prompts_get_invalid_base64_or_mime_type_is_not_sent(
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#embedded-resources-1,2,3")
-@EVERY
+@EVERY_REVISION
 async def test_prompts_get_embedded_resource_has_uri_mime_type_and_text_or_base64(revision: str) -> None:
     uri = "resource://example"
     cases: list[tuple[TextResourceContents | BlobResourceContents, Object]] = [
@@ -186,7 +179,7 @@ class Tone(Enum):
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/prompts#implementation-considerations-1")
-@EVERY
+@EVERY_REVISION
 async def test_prompts_get_argument_with_choices_must_be_one_of_them(revision: str) -> None:
     server = Server("s")
 
@@ -215,7 +208,7 @@ async def test_prompts_get_argument_with_choices_must_be_one_of_them(revision: s
     "2024-11-05..2026-07-28/server/prompts#implementation-considerations-1",
     "2024-11-05..2026-07-28/server/prompts#security-1",
 )
-@EVERY
+@EVERY_REVISION
 async def test_prompts_get_unknown_name_or_invalid_arguments_are_invalid_params(revision: str) -> None:
     codes: list[JSON] = [None, 3, True, ["x"], {"x": "y"}]
     arguments: list[JSON] = [{}, {"style": "short"}, *({"code": code} for code in codes), ["x"], "code"]
@@ -284,7 +277,7 @@ def test_prompts_add_mistakes_of_the_author_raise() -> None:
 # ------------------------------------------------------------------------------------------------ the client
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
     async with raw_session(Client, revision, {"prompts": {}}) as (client, wire):
         messages: list[JSON] = [

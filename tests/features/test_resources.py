@@ -24,16 +24,10 @@ from mcp_ref import (
 from mcp_ref.basic import access
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.uri import MAX_URI_LENGTH
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS
 from tests.messages import Received, notification, result_of, stateless_request
 from tests.raw_peers import Wire, connected_client, raw_client, raw_session, serve_call
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
-LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
+from tests.settings import MODERN, PATIENCE
 
 
 def naming(revision: str) -> tuple[str, ...]:
@@ -59,7 +53,7 @@ async def error_of(wire: Wire, method: str, params: Object) -> Received:
 # ------------------------------------------------------------------------------------------------ lists
 
 
-@EVERY
+@EVERY_REVISION
 async def test_resources_list_shows_the_members_that_the_revision_has(revision: str) -> None:
     server = Server("s")
     hints = Annotations(["user"], 0.8, "2025-01-12T15:00:58Z")
@@ -109,7 +103,7 @@ async def test_resources_list_shows_the_members_that_the_revision_has(revision: 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-3")
 @KINDS
-@EVERY
+@EVERY_REVISION
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
 async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
@@ -146,7 +140,7 @@ class Weather:
 
 
 @KINDS
-@EVERY
+@EVERY_REVISION
 async def test_resources_read_makes_contents_of_the_returned_value(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
 
@@ -192,7 +186,7 @@ async def test_resources_read_of_a_value_for_a_tool_tells_the_author_what_to_ret
 @pytest.mark.spec(
     "2024-11-05..2025-11-25/server/resources#error-handling-1", "2026-07-28/server/resources#error-handling-1,4"
 )
-@EVERY
+@EVERY_REVISION
 async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(revision: str) -> None:
     def note(name: str) -> str:
         raise ResourceNotFound
@@ -213,7 +207,7 @@ async def test_resources_read_unknown_uri_is_an_error_with_the_uri_as_data(revis
     "2026-07-28/server/resources#security-considerations-5",
     "2024-11-05..2026-07-28/server/resources#security-considerations-1",
 )
-@EVERY
+@EVERY_REVISION
 async def test_resources_read_uri_must_be_registered_or_match_a_template(revision: str) -> None:
     outside = ["", "project", "file:///docs", " file:///docs/a", "http://localhost/docs/a"]
     names = [
@@ -254,7 +248,7 @@ async def test_resources_read_uri_must_be_registered_or_match_a_template(revisio
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/resources#security-considerations-1")
-@EVERY
+@EVERY_REVISION
 async def test_resources_read_uri_that_is_not_text_or_too_long_is_invalid_params(revision: str) -> None:
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
@@ -303,7 +297,7 @@ async def test_resources_add_takes_every_scheme_of_rfc_3986(uri: str, revision: 
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/server/resources#error-handling-2")
-@EVERY
+@EVERY_REVISION
 async def test_resources_read_failing_function_is_internal_error_without_details(revision: str) -> None:
     server = Server("s")
 
@@ -399,7 +393,7 @@ def test_resources_add_mistakes_of_the_author_raise() -> None:
 
 
 @KINDS
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_resources_subscribe_brings_updates_of_the_uri_and_below_until_unsubscribed(
     kind: str, revision: str
 ) -> None:
@@ -473,7 +467,7 @@ async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyP
 # ------------------------------------------------------------------------------------------------ the client
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
     async with raw_session(Client, revision, {"resources": {}}) as (client, wire):
         text: Object = {"uri": "test://a", "text": "é"}
@@ -486,7 +480,7 @@ async def test_client_read_resource_takes_text_and_bytes(revision: str) -> None:
         ]
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_subscription_yields_updates_and_unsubscribes_at_its_end(revision: str) -> None:
     async with raw_session(Client, revision, {"resources": {"subscribe": True}}) as (client, wire):
 

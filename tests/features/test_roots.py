@@ -10,20 +10,15 @@ import pytest
 from mcp_ref import Client, Context, InvalidMessage, Root, Server
 from mcp_ref.features.roots import path_of
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY
+from tests.matrix import EVERY_REVISION, LEGACY_REVISIONS
 from tests.messages import request
 from tests.raw_peers import answer, answer_of, connected_client, handshake, raw_server, raw_session
-from tests.settings import MODERN
-
-NAMES = [revision.name for revision in LEGACY]
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
-
 
 # ------------------------------------------------------------------------------------------------ the client
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/client/roots#capabilities-1")
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_roots_capability_is_declared_only_with_roots(revision: str) -> None:
     for roots in (["file:///a"], []):  # an empty list may grow
         async with raw_server(partial(Client, roots=roots, revision=revision)) as (client, wire):
@@ -37,7 +32,7 @@ def test_client_roots_as_one_string_raises() -> None:
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/client/roots#security-considerations-1")
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_roots_list_has_only_the_roots_that_the_program_named(revision: str, tmp_path: Path) -> None:
     roots: list[Root | str | Path] = [Root("file:///home/user/a", "A"), "file:///home/user/b", tmp_path / "with space"]
     listed: list[JSON] = [
@@ -51,7 +46,7 @@ async def test_roots_list_has_only_the_roots_that_the_program_named(revision: st
 
 
 @pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-list-changes-1")
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision: str) -> None:
     async with raw_session(lambda t: Client(t, roots=["file:///a"], revision=revision), revision) as (client, wire):
         await client.set_roots(["file:///b"])
@@ -113,7 +108,7 @@ async def test_context_roots_refuses_uris_that_are_not_file(uri: str) -> None:
         assert result["isError"] is True and "root" in str(result["content"])
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(revision: str) -> None:
     server = Server("s")
 
@@ -129,7 +124,7 @@ async def test_prompts_and_resources_name_the_capability_that_the_client_lacks(r
             assert "did not declare roots" in str(answer)
 
 
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_roots_can_be_a_function_that_is_called_for_each_request(revision: str) -> None:
     paths: list[str] = ["file:///a"]
 

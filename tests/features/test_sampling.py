@@ -24,18 +24,12 @@ from mcp_ref import (
     ToolResultContent,
     ToolUseContent,
 )
-from mcp_ref.codec import codec_for
 from mcp_ref.features.sampling import ModelHint, ModelPreferences, SamplingHandler, ToolChoice
 from mcp_ref.jsonrpc.messages import JSON, Object
-from mcp_ref.revisions import LEGACY, Revision
+from tests.matrix import EVERY_REVISION, KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS
 from tests.messages import Received, request
 from tests.raw_peers import Wire, answer, answer_of, connected_client, handshake, raw_server, raw_session
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
-LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
+from tests.settings import MODERN, PATIENCE
 
 CLOCK = Tool("clock", {"type": "object", "properties": {}})
 USE: Object = {"type": "tool_use", "id": "u1", "name": "clock", "input": {}}
@@ -61,7 +55,7 @@ async def answer_of_model(model: SamplingHandler, revision: str, params: Object,
 @pytest.mark.spec(
     "2024-11-05..2025-11-25/client/sampling#capabilities-1", "2025-11-25/client/sampling#tools-in-sampling-1"
 )
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: str) -> None:
     async with raw_server(lambda t: Client(t, sampling=echo, revision=revision)) as (client, wire):
         assert (await handshake(client, wire, revision))["capabilities"] == {"sampling": {}}
@@ -71,7 +65,7 @@ async def test_sampling_capability_is_declared_with_its_use_of_tools(revision: s
 
 
 @pytest.mark.spec("2026-07-28/client/sampling#sampling-parameters-1")
-@pytest.mark.parametrize("revision", [*NAMES, MODERN])
+@EVERY_REVISION
 async def test_sampling_create_message_reaches_the_model_and_its_message_returns(revision: str) -> None:
     seen: list[CreateMessageRequestParams] = []
 
@@ -213,7 +207,7 @@ async def call_and_answer(wire: Wire, result: Object) -> tuple[Object, Object]:
 
 
 @KINDS
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_context_sample_returns_the_message_of_the_model(kind: str, revision: str) -> None:
     async with connected_client(server_that_asks(system_prompt="s"), kind, revision, {"sampling": {}}) as wire:
         result: Object = {"role": "assistant", "content": {"type": "text", "text": "42"}, "model": "m"}
@@ -224,7 +218,7 @@ async def test_context_sample_returns_the_message_of_the_model(kind: str, revisi
 
 
 @pytest.mark.spec("2025-11-25/client/sampling#tools-in-sampling-2", "2025-11-25/client/sampling#tool-choice-modes-1,2")
-@REVISIONS
+@LEGACY_REVISIONS
 @pytest.mark.parametrize("mode", ["required", "none"])
 async def test_context_sample_with_tools_needs_the_sampling_tools_capability(revision: str, mode: str) -> None:
     server = server_that_asks(tools=[CLOCK], tool_choice=ToolChoice(mode))  # type: ignore[arg-type]
@@ -307,9 +301,3 @@ async def test_sampling_handler_that_is_invalid_is_the_same_error_in_both_eras(
             with pytest.raises(InvalidMessage, match=re.escape(fault)):
                 await client.call_tool("think")
     assert [record.getMessage()[: len(fault)] for record in caplog.records] == [fault]
-
-
-@pytest.mark.parametrize("revision", LEGACY)
-def test_sampling_message_with_a_list_of_one_block_is_sent_as_the_block(revision: Revision) -> None:
-    written = codec_for(revision).encode(SamplingMessage("user", [TextContent("x")]))
-    assert written == {"role": "user", "content": {"type": "text", "text": "x"}}

@@ -16,6 +16,7 @@ from mcp_ref.codec import codec_for
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError
 from mcp_ref.revisions import R2024_10_07, R2025_06_18, R2025_11_25, R2026_07_28
+from tests.matrix import STATELESS_KINDS
 from tests.messages import Received, request, result_of, shape_of, stateless_request
 from tests.raw_peers import (
     Wire,
@@ -27,10 +28,8 @@ from tests.raw_peers import (
     reply,
     serve_call,
 )
-from tests.settings import DATA, MODERN, SERVER_TRANSPORTS, STATELESS_TRANSPORTS, run
+from tests.settings import DATA, MODERN, run
 
-KINDS = pytest.mark.parametrize("kind", STATELESS_TRANSPORTS)
-LEGACY_KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
 OBJECTS_ONLY = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25"])
 
 
@@ -95,7 +94,7 @@ async def called(wire: Wire, ask: Callable[..., Object], name: JSON = "t") -> Ob
 
 
 @pytest.mark.spec("2026-07-28/server/tools#structured-content-1", "2026-07-28/server/tools#output-schema-1")
-@KINDS
+@STATELESS_KINDS
 @DERIVATIONS
 async def test_structured_content_is_any_json_with_its_own_schema_and_repeated_as_text(
     kind: str, annotation: object, value: object, schema: Object, data: JSON

@@ -32,17 +32,11 @@ from mcp_ref import (
 from mcp_ref.features import registered_tools
 from mcp_ref.jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
 from mcp_ref.lib.jsonschema import SchemaError, Validator, compile_schema
-from mcp_ref.revisions import LEGACY
 from tests import messages
+from tests.matrix import EVERY_REVISION, KINDS, LATEST_OF_BOTH_ERAS, LEGACY_REVISIONS, NAMES
 from tests.messages import Received, notification
 from tests.raw_peers import Wire, connected_client, raw_session, serve_call
-from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
-
-NAMES = [revision.name for revision in LEGACY]
-EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
-LATEST_OF_BOTH_ERAS = pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
-KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
+from tests.settings import MODERN, PATIENCE
 
 CHANGED = notification("notifications/tools/list_changed")
 
@@ -89,7 +83,7 @@ def text(value: str) -> Object:
 
 
 @KINDS
-@EVERY
+@EVERY_REVISION
 async def test_tools_list_shows_the_members_that_the_revision_has(kind: str, revision: str) -> None:
     server = Server("s")
 
@@ -144,7 +138,7 @@ class Leaf:
 
 
 @pytest.mark.spec("2025-11-25..2026-07-28/server/tools#tool-1")
-@EVERY
+@EVERY_REVISION
 async def test_tools_list_input_schemas_are_valid_and_of_type_object(revision: str) -> None:
     server = Server("s")
     given: list[Object] = [
@@ -297,7 +291,7 @@ async def test_tool_names_are_case_sensitive_and_unique() -> None:
 # ------------------------------------------------------------------------------------------------ arguments
 
 
-@EVERY
+@EVERY_REVISION
 async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(revision: str) -> None:
     names: list[JSON] = [None, 3, ["t"], "", "absent", "T", "__class__", "absent" * 4_000]
     arguments: list[JSON] = [[], "x", 3]
@@ -311,7 +305,7 @@ async def test_tools_call_malformed_params_or_unknown_tool_is_invalid_params(rev
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-1")
-@EVERY
+@EVERY_REVISION
 async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(revision: str) -> None:
     wrong: list[Object] = [
         {}, {"a": "x"}, {"a": 1, "mode": "fats"}, {"a": None, "mode": "fast"}, {"a": "1", "mode": "fast"},
@@ -350,7 +344,7 @@ async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(rev
 
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-1")
-@EVERY
+@EVERY_REVISION
 async def test_tools_call_arguments_are_checked_against_the_given_schema(revision: str) -> None:
     server = Server("s")
     schema: Object = {
@@ -377,7 +371,7 @@ async def test_tools_call_arguments_are_checked_against_the_given_schema(revisio
 
 
 @KINDS
-@EVERY
+@EVERY_REVISION
 @pytest.mark.breaks("embedded_resources")
 async def test_tools_call_makes_content_of_the_returned_value(kind: str, revision: str) -> None:
     odd = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
@@ -412,7 +406,7 @@ async def test_tools_call_makes_content_of_the_returned_value(kind: str, revisio
 @pytest.mark.spec(
     "2025-06-18..2026-07-28/server/tools#structured-content-1", "2025-06-18..2026-07-28/server/tools#output-schema-1"
 )
-@EVERY
+@EVERY_REVISION
 async def test_tools_call_structured_content_conforms_and_is_repeated_as_text(revision: str) -> None:
     server = Server("s")
     schema: Object = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
@@ -463,7 +457,7 @@ async def test_tools_call_result_that_breaks_the_output_schema_is_not_sent(
     assert ("is `return` missing?" in caplog.text) == (wrong == "none")
 
 
-@EVERY
+@EVERY_REVISION
 async def test_tools_call_error_result_need_not_match_the_output_schema(revision: str) -> None:
     schema: Object = {"type": "object", "required": ["n"]}
     value = CallToolResult([TextContent("no such city")], is_error=True)
@@ -474,7 +468,7 @@ async def test_tools_call_error_result_need_not_match_the_output_schema(revision
 # ------------------------------------------------------------------------------------------------ failures
 
 
-@EVERY
+@EVERY_REVISION
 async def test_tools_call_tool_error_is_a_result_with_is_error(revision: str) -> None:
     server = Server("s")
 
@@ -534,7 +528,7 @@ async def test_tools_call_exception_is_a_plain_error_for_the_model_and_a_traceba
 
 @pytest.mark.spec("2024-11-05..2026-07-28/server/tools#security-considerations-4")
 @KINDS
-@EVERY
+@EVERY_REVISION
 @pytest.mark.parametrize(
     "value",
     [
@@ -620,7 +614,7 @@ async def test_client_prefers_the_content_of_a_result_that_has_two_forms() -> No
         assert result.text == "new"
 
 
-@REVISIONS
+@LEGACY_REVISIONS
 async def test_client_call_tool_returns_the_result(revision: str) -> None:
     async with raw_session(Client, revision, {"tools": {}}) as (client, wire):
         sent: Object = {"content": [text("3"), text("three")], "structuredContent": {"\u03a3": 3}}

@@ -24,11 +24,10 @@ from mcp_ref import (
 from mcp_ref.features.elicitation import ElicitationHandler
 from mcp_ref.features.typed_json import read_json
 from mcp_ref.jsonrpc.messages import Object
-from mcp_ref.revisions import REVISIONS
+from tests.matrix import EVERY_REVISION
 from tests.messages import request, result_of
 from tests.raw_peers import connected_client, raw_session, reply
 
-EVERY_REVISION = pytest.mark.parametrize("revision", [revision.name for revision in REVISIONS])
 ELICITING = pytest.mark.parametrize("revision", ["2025-06-18", "2025-11-25", "2026-07-28"])
 
 
