@@ -17,7 +17,7 @@ from mcp_ref.basic.authorization.authorization_code import (
     read_response,
 )
 from mcp_ref.basic.authorization.errors import SignInRefused
-from mcp_ref.basic.authorization.metadata import ServerMetadata, default_server_metadata
+from mcp_ref.basic.authorization.metadata import ServerMetadata
 
 ISSUER = "https://auth.example/tenant1"
 METADATA = ServerMetadata(
@@ -93,12 +93,6 @@ def test_begin_sign_in_keeps_the_query_of_the_endpoint() -> None:
 def test_begin_sign_in_with_a_duplicate_parameter_is_an_error(query: str) -> None:
     with pytest.raises(ValueError, match="must not contain"):
         _begin(replace(METADATA, authorization_endpoint=f"https://auth.example/authorize?{query}"))
-
-
-def test_begin_sign_in_at_default_endpoints_uses_pkce() -> None:
-    sign_in = _begin(default_server_metadata("https://api.example.com"))
-    assert sign_in.url.startswith("https://api.example.com/authorize?")
-    assert _query(sign_in.url)["code_challenge_method"] == "S256"
 
 
 @pytest.mark.spec(

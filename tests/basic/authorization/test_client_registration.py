@@ -30,7 +30,11 @@ async def _register(registration: Object, methods: tuple[str, ...] = ()) -> tupl
         return client, json.loads(auth.seen[0].body)
 
 
-async def test_registration_sends_the_metadata_of_a_native_client() -> None:
+@pytest.mark.spec(
+    "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1,2",
+    "2026-07-28/basic/authorization/index#refresh-tokens-2",
+)
+async def test_registration_sends_the_metadata_of_a_native_client_that_wants_refresh_tokens() -> None:
     client, sent = await _register({})
     assert sent == {
         "client_name": "a client", "redirect_uris": [URI], "scope": "read write", "response_types": ["code"],

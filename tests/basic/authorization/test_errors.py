@@ -66,13 +66,3 @@ def test_discovery_failed_lists_every_url_with_its_fault() -> None:
     error = DiscoveryFailed("metadata", [("https://a.example/x?k=v", "status 404"), ("https://b.example", "not JSON")])
     assert error.attempts == (("https://a.example/x", "status 404"), ("https://b.example", "not JSON"))
     assert "https://a.example/x: status 404; https://b.example: not JSON" in str(error)
-
-
-def test_authorization_errors_keep_codes_for_programs() -> None:
-    assert (TokenRefused("https://a.example", 400, "invalid_grant").error, TokenRefused("x", 503).status) == (
-        "invalid_grant",
-        503,
-    )
-    assert InsufficientScope("https://a.example", ["a", "b"]).scopes == ("a", "b")
-    assert SignInRefused("x", "access_denied").error == "access_denied"
-    assert RegistrationFailed("https://a.example", "x", "invalid_redirect_uri").error == "invalid_redirect_uri"

@@ -15,7 +15,6 @@ from mcp_ref.basic.authorization.metadata import (
     MAX_ISSUERS,
     MAX_LIFETIME,
     MAX_TOKEN,
-    ClientMetadata,
     ResourceMetadata,
     ServerMetadata,
     TokenResponse,
@@ -190,23 +189,6 @@ def test_default_server_metadata_have_the_three_default_paths() -> None:
         token_endpoint=f"{base}/token",
         registration_endpoint=f"{base}/register",
     )
-
-
-@pytest.mark.spec(
-    "2026-07-28/basic/authorization/client-registration#application-type-and-redirect-uri-constraints-1,2",
-    "2026-07-28/basic/authorization/index#refresh-tokens-2",
-)
-def test_client_metadata_name_application_type_and_refresh_tokens() -> None:
-    redirect = "http://127.0.0.1:4711/callback"
-    assert ClientMetadata("mcp_ref", (redirect,)).to_json() == {
-        "client_name": "mcp_ref",
-        "redirect_uris": [redirect],
-        "grant_types": ["authorization_code", "refresh_token"],
-        "response_types": ["code"],
-        "token_endpoint_auth_method": "none",
-        "application_type": "native",
-    }
-    assert ClientMetadata("mcp_ref", (redirect,), scope="a b").to_json()["scope"] == "a b"
 
 
 def test_registration_has_the_used_members() -> None:
