@@ -652,7 +652,6 @@ async def test_request_state_that_is_invalid_is_an_error_instead_of_a_new_input_
 async def test_request_state_expires(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [NOW]
     monkeypatch.setattr(stateless, "time", SimpleNamespace(time=lambda: clock[0]))
-
     async with asking("journey") as asker:
         await asker.asked()
         clock[0] += STATE_SECONDS

@@ -23,7 +23,7 @@ from mcp_ref.server.subscriptions import OpenSubscription
 from mcp_ref.transports.memory import MemoryTransport, memory_pair
 from tests.forked_python import python
 from tests.matrix import CONNECTED_KINDS, STATELESS_KINDS
-from tests.messages import error_of, notification, result_of, server_info_meta, stateless_request
+from tests.messages import error_of, notification, server_info_meta, stateless_request
 from tests.raw_http_client import HoldingServer, RawSession, Reply, served_over_http
 from tests.raw_peers import Wire, _wire_of, add_and_remove, connected_client, raw_client
 from tests.settings import META, PATIENCE, eventually, run
@@ -167,7 +167,6 @@ CHANGES: dict[str, tuple[Object, Object]] = {
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#opening-a-stream-1", "2026-07-28/basic/index#meta-16")
 async def test_listen_delivers_only_the_chosen_notifications(kind: str, what: str) -> None:
     wanted, expected = CHANGES[what]
-
     server = make_server()
     async with raw_client(server, kind) as wire:
         filter: Object = {"resourceSubscriptions": ["test://end"], **wanted}
@@ -321,23 +320,6 @@ async def test_listen_takes_a_slot_among_the_requests_in_flight(kind: str) -> No
             assert await wire.receive_object() == acknowledged(id)
         error_of(await wire.ask_stateless("subscriptions/listen", {"notifications": {}}, 3), INTERNAL_ERROR, 3)
         assert len(subscriptions(server)) == 2
-
-
-def test_listen_client_that_never_reads_delays_nobody_else() -> None:
-    async def test() -> None:
-        server, number = make_server(), 1000
-        async with served_over_http(server) as web:
-            talk, long = RawSession(web), "x" * 8000
-            slow = await talk.post(listen(1, resourceSubscriptions=["test://a"]))
-            await slow.message()
-            for at in range(number):
-                server.resource_updated(f"test://a/{at}/{long}")
-                if at % 100 == 0:
-                    assert result_of((await talk.post(stateless_request("tools/list"))).json)["tools"] == []
-            came = [await slow.object() for _ in range(number)]
-            assert came[-1] == updated(1, f"test://a/{number - 1}/{long}")
-
-    run(test(), 60)
 
 
 # ------------------------------------------------------------------------------------------------ the client ends it
@@ -494,7 +476,6 @@ async def test_http_app_that_stops_ends_only_its_own_subscriptions() -> None:
 @pytest.mark.spec("2026-07-28/basic/transports/stdio#shutdown-4")
 async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session, "FINISH_SECONDS", 10 * PATIENCE)
-
     server = make_server()
     async with raw_client(server, kind) as wire:
         await wire.send(listen(1))
@@ -504,7 +485,6 @@ async def test_server_stop_does_not_wait_for_a_client_that_closes(kind: str, mon
 
 async def test_server_stop_waits_briefly_for_a_client_that_never_reads(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(announcements, "SUBSCRIPTION_END_SECONDS", 0.01)
-
     async with served(make_server()) as (wire, serving, ours):
         await wire.send(listen(1))
         await wire.receive_object()

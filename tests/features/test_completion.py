@@ -158,7 +158,6 @@ async def test_completion_complete_missing_or_ill_typed_params_are_invalid_param
     ]  # fmt: skip
     if revision >= "2025-06-18":
         wrong += [completing(PROMPT, context="x"), completing(PROMPT, context={"arguments": {"style": 1}})]
-
     server, called = completing_server(), []
 
     @server.completion("review", "language")

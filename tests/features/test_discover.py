@@ -47,7 +47,6 @@ async def test_server_discover_lists_the_declared_capabilities() -> None:
         "completions": {},
         "logging": {},
     }
-
     for feature, declared in features.items():
         server = Server("s", logging=feature == "logging")
         if feature != "logging":
@@ -68,7 +67,6 @@ async def test_server_discover_puts_server_info_into_meta() -> None:
         website_url="https://a.example",
         instructions="Read first.",
     )
-
     async with raw_client(server) as wire:
         result = result_of(await wire.ask_stateless("server/discover"))
         assert result["instructions"] == "Read first."

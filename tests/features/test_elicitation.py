@@ -199,10 +199,8 @@ async def test_elicitation_create_undeclared_mode_is_invalid_params(revision: st
 async def test_elicitation_create_url_goes_to_the_user_unchanged_and_is_not_fetched(
     action: str, revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check that the handler gets the unchanged URL, and that the package opens no connection and no browser."""
     monkeypatch.setattr("socket.getaddrinfo", lambda *a, **k: pytest.fail("a name was looked up"))
     monkeypatch.setattr("webbrowser.open", lambda *a, **k: pytest.fail("a browser was opened"))
-
     user = User(ElicitResult(action, {"ignored": True}))  # type: ignore[arg-type]
     answer = await answer_of_user(user, revision, visit(revision), elicitation_url=True)
     assert answer == {"action": action}, "what happens at a URL is not sent"

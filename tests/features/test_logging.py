@@ -90,7 +90,6 @@ async def test_logging_set_level_is_per_client_and_the_last_one_counts() -> None
 @LEGACY_REVISIONS
 async def test_logging_set_level_invalid_level_is_invalid_params(revision: str) -> None:
     wrong: list[JSON] = ["loud", "INFO", "", None, 3, ["info"], {"a": "info"}]
-
     async with connected_client(verbose_server(), revision=revision) as wire:
         await wire.ask("logging/setLevel", {"level": "alert"})
         for params in ({}, *({"level": level} for level in wrong)):
@@ -149,7 +148,6 @@ async def test_notifications_message_holds_nothing_that_the_author_did_not_log(
     # The author is responsible for logged messages. The package adds none of its own: no arguments, no exception, no
     # traceback and no path, even if it writes them to the operator's log.
     secret = "hunter2-jane@example.org"
-
     server = Server("s", title="t")
 
     @server.tool()
@@ -245,7 +243,6 @@ async def test_client_ignores_invalid_notifications_message() -> None:
         {"level": "info"},
         {"level": "info", "data": 1, "logger": 2},
     ]
-
     came: asyncio.Queue[LoggingMessageNotificationParams] = asyncio.Queue()
     async with raw_server(lambda transport: Client(transport, on_log=came.put_nowait)) as (client, wire):
         await handshake(client, wire, "2025-11-25", {"logging": {}})
@@ -278,7 +275,6 @@ async def test_log_level_in_meta_lets_that_level_and_more_severe_ones_pass(kind:
 @pytest.mark.spec("2026-07-28/server/utilities/logging#error-handling-1")
 async def test_log_level_in_meta_invalid_level_is_invalid_params() -> None:
     wrong: list[JSON] = ["loud", "INFO", "", 3, True, ["info"], {"a": "info"}]
-
     async with raw_client(verbose_server()) as wire:
         for level in wrong:
             for method in ("tools/call", "tools/list", "subscriptions/listen"):

@@ -214,7 +214,6 @@ async def test_client_takes_a_list_without_pages(revision: str, lister: Lister) 
 @LISTERS
 async def test_client_sends_every_cursor_back_unchanged(revision: str, lister: Lister) -> None:
     cursors = ["", " ", "0", "null", "a=b&c=%20", "été\u0301\u2028\x00💡", "{}", "e" * 70_000]
-
     async with raw_session(Client, revision, EVERYTHING) as (client, wire):
         listing = asyncio.create_task(names(lister(client)))
         pages: list[tuple[list[str], Object]] = [(["x"], {"nextCursor": cursor}) for cursor in cursors]

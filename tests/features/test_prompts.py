@@ -109,7 +109,6 @@ async def test_prompts_get_makes_messages_of_the_returned_value(kind: str, revis
         ([], []),
         (GetPromptResult([seen]), [model]),
     ]
-
     for value, messages in cases:
         async with connected_client(giving(value), kind, revision) as wire:
             assert (await get(wire))["messages"] == messages

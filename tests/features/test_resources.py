@@ -107,7 +107,6 @@ async def test_resources_list_shows_the_members_that_the_revision_has(revision: 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 256, 100_000])
 async def test_resources_read_bytes_are_base64_and_come_back_unchanged(kind: str, revision: str, size: int) -> None:
     data = bytes(number % 256 for number in range(size))
-
     server = Server("s")
     server.resources.add("test://plain", lambda: data)
     server.resources.add("test://image", lambda: bytearray(data), mime_type="image/png")
@@ -143,7 +142,6 @@ class Weather:
 @EVERY_REVISION
 async def test_resources_read_makes_contents_of_the_returned_value(kind: str, revision: str) -> None:
     text = 'line\nbreak\r\n\u2028 "quotes" \\ é 💡 \x00'
-
     server = Server("s")
     server.resources.add("test://text", lambda: text)
     server.resources.add("test://page", lambda: "<p>", mime_type="text/html")
@@ -452,7 +450,6 @@ async def test_resources_updated_that_cannot_be_sent_holds_no_other_back(
 
 async def test_resources_subscribe_number_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(access, "MAX_SUBSCRIPTIONS", 3)
-
     server = Server("s")
     server.resources.add("test://{name}", lambda name: name)
     async with connected_client(server) as wire:

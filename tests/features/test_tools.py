@@ -315,7 +315,6 @@ async def test_tools_call_invalid_arguments_are_refused_as_the_revision_says(rev
         {"a": 1, "mode": "fast", "node": {"name": "x"}},
         {"a": 1, "mode": "fast", "node": {"name": "x", "leaves": [{"size": "2"}]}},
     ]  # fmt: skip
-
     server = Server("s")
     seen: list[object] = []
 
@@ -396,7 +395,6 @@ async def test_tools_call_makes_content_of_the_returned_value(kind: str, revisio
         ),
         (CallToolResult([TextContent("x"), TextContent("y")]), [text("x"), text("y")], [text("x"), text("y")]),
     ]
-
     for value, content, bare in cases:
         async with connected_client(tool_giving(value), kind, revision) as wire:
             expected: Object = {"toolResult": bare} if revision == "2024-10-07" else {"content": content}

@@ -167,7 +167,6 @@ def test_read_response_with_an_error_marks_and_cuts_the_words_of_the_server() ->
 )  # fmt: skip
 @pytest.mark.attack("A4")
 def test_read_response_without_the_state_of_the_sign_in_is_refused(state: str) -> None:
-    """Stop a response whose `state` is missing, wrong or duplicate."""
     sign_in, other = _begin(), _begin()
     query = "code=k1&" + state.format(state=sign_in.state, upper=sign_in.state.swapcase())
     assert not is_response(sign_in, query)

@@ -111,7 +111,6 @@ def test_resource_metadata_of_a_server_can_be_read_again() -> None:
 )  # fmt: skip
 @pytest.mark.attack("A3")
 def test_server_metadata_of_another_issuer_are_refused(issuer: JSON) -> None:
-    """Stop a document that names another issuer than the one that was asked for."""
     with pytest.raises(ValueError, match="'issuer' must be"):
         _server(issuer=issuer)
     assert _server().issuer == ISSUER
@@ -289,7 +288,6 @@ def _parse_server(body: bytes) -> ServerMetadata:
 )  # fmt: skip
 @pytest.mark.attack("A13")
 def test_hostile_documents_are_an_error_within_the_limits(parse: Callable[[bytes], object], body: bytes) -> None:
-    """Stop huge, deep and malformed documents."""
     begin = time.process_time()
     with pytest.raises(ValueError) as caught:
         parse(body)
