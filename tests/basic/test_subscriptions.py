@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import signal
 import subprocess
 import sys
@@ -278,20 +277,6 @@ async def test_listen_queue_is_bounded_and_drops_the_oldest(kind: str, monkeypat
             server.resource_updated(f"test://a/{number}")
         for number in range(7, 10):
             assert await wire.receive_object() == updated(1, f"test://a/{number}")
-
-
-@STATELESS_KINDS
-async def test_listen_notification_that_is_unwritable_does_not_hold_back_others(
-    kind: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    server = make_server()
-    async with raw_client(server, kind) as wire:
-        await wire.send(listen(1, resourceSubscriptions=["test://a"]))
-        await wire.receive_object()
-        with caplog.at_level(logging.CRITICAL):
-            server.resource_updated("test://a/\ud800")  # no JSON text can hold this
-            server.resource_updated("test://a/b")
-            assert await wire.receive_object() == updated(1, "test://a/b")
 
 
 def test_notify_from_a_thread_after_the_loop_has_ended_is_ignored() -> None:

@@ -144,22 +144,15 @@ def test_server_metadata_have_the_used_members_and_ignore_the_rest() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("authorization_endpoint", "javascript:alert(1)"),
-        ("authorization_endpoint", "http://auth.example/authorize"),
-        ("authorization_endpoint", "https://auth.example/#x"),
-        ("token_endpoint", 5),
-        ("token_endpoint", "http://127.0.0.1/token"),
-        ("registration_endpoint", "https://u:p@auth.example/"),
-        ("revocation_endpoint", "https://auth.example/" + "x" * 2048),
-        ("introspection_endpoint", {"url": "x"}),
-        ("jwks_uri", "file:///etc/passwd"),
-        ("scopes_supported", "a b"),
-        ("code_challenge_methods_supported", "S256"),
-        ("token_endpoint_auth_methods_supported", {"none": 1}),
-        ("client_id_metadata_document_supported", "true"),
+        ("authorization_endpoint", "javascript:alert(1)"), ("authorization_endpoint", "http://auth.example/authorize"),
+        ("authorization_endpoint", "https://auth.example/#x"), ("token_endpoint", 5),
+        ("token_endpoint", "http://127.0.0.1/token"), ("registration_endpoint", "https://u:p@auth.example/"),
+        ("revocation_endpoint", "https://auth.example/" + "x" * 2048), ("introspection_endpoint", {"url": "x"}),
+        ("jwks_uri", "file:///etc/passwd"), ("scopes_supported", "a b"), ("code_challenge_methods_supported", "S256"),
+        ("token_endpoint_auth_methods_supported", {"none": 1}), ("client_id_metadata_document_supported", "true"),
         ("authorization_response_iss_parameter_supported", 1),
     ],
-)
+)  # fmt: skip
 def test_server_metadata_with_an_unusable_member_name_it(name: str, value: JSON) -> None:
     with pytest.raises(ValueError, match=f"'{name}'") as caught:
         _server(**{name: value})
