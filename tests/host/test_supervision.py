@@ -389,8 +389,9 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
         await eventually(lambda: server.received.count("initialize") == 2)
 
 
-async def test_required_server_that_does_not_start_fails_the_opening_and_ends_the_others() -> None:
-    host = Host({"s": {"command": "/nowhere/server", "required": True}, "t": calculator()})
+@pytest.mark.parametrize("is_lazy", [False, True])
+async def test_required_server_that_does_not_start_fails_the_opening_and_ends_the_others(is_lazy: bool) -> None:
+    host = Host({"s": {"command": "/nowhere/server", "required": True}, "t": calculator()}, lazy=is_lazy)
     with pytest.raises(ServerUnavailable, match="the server s has failed"):
         async with host:
             raise AssertionError("the host must not open")

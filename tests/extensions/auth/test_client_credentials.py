@@ -151,16 +151,6 @@ async def test_client_credentials_go_to_the_first_issuer_only() -> None:
         await read(second, ClientCredentials("reports", secret="s", store=store, issuer=second.auth.base))
 
 
-async def test_client_credentials_of_one_object_go_to_the_first_issuer_only() -> None:
-    async with protected() as first, protected() as second:
-        issuing(first)
-        login = ClientCredentials("reports", secret="s")
-        await read(first, login)
-        with pytest.raises(DiscoveryFailed):
-            await read(second, login)
-        assert second.auth.paths == []
-
-
 @pytest.mark.attack("A8")
 async def test_client_credentials_for_two_servers_at_once_go_to_one_issuer_only() -> None:
     async with protected() as first, protected() as second:

@@ -665,18 +665,6 @@ async def test_task_store_that_fails_gives_the_share_of_the_arguments_back() -> 
         assert work.server.tasks._arguments.used == 0
 
 
-async def test_task_store_that_is_full_of_ended_tasks_accepts_a_new_task() -> None:
-    work = at_work(task_store=MemoryTaskStore(max_tasks=2))
-    work.server.tool("quick", task="optional")(lambda: "done")
-    async with legacy(work) as peer:
-        ids = []
-        for _ in range(3):
-            ids.append((await peer.start("quick"))["taskId"])
-            await peer.until(ids[-1], "completed")
-        assert (await peer.refused("tasks/get", {"taskId": ids[0]}))[0] == INVALID
-        assert (await peer.get(ids[1]))["status"] == "completed"
-
-
 async def test_task_store_that_is_full_fails_the_task_with_the_result() -> None:
     work = at_work(task_store=MemoryTaskStore(max_bytes=1500))
     work.server.tool("long", task="optional")(lambda: TextContent("x" * 2000))

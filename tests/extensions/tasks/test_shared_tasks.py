@@ -408,18 +408,6 @@ def test_task_store_is_shared_only_if_it_derives_from_async_task_store() -> None
         Server("s", task_store=type("HalfAsync", (MemoryTaskStore,), {"get": Store.get})())
 
 
-async def test_change_that_failed_is_stored_again_later(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 0.01)
-    database = Database()
-    database.is_away = True
-    async with shared_alone(Store(database)) as shared:
-        shared.put(a_task(), "ada", time.time() + 60)
-        await eventually(lambda: shared._failed)
-        database.is_away = False
-        await asyncio.wait_for(shared.wait_created("one"), PATIENCE)
-        assert [*database.tasks] == ["one"] and not shared._failed
-
-
 async def test_change_that_failed_is_tried_once_more_when_the_server_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_tasks, "RETRY_SECONDS", 60.0)
     database = Database()

@@ -22,10 +22,10 @@ from mcp_ref.extensions.tasks.types import (
     timestamp,
     with_status,
 )
-from mcp_ref.features.task_augmentation import TASKS_CAPABILITY, TASKS_EXTENSION, TaskSupport, owner_of
+from mcp_ref.features.task_augmentation import TASKS_CAPABILITY, TASKS_EXTENSION, owner_of
 from mcp_ref.features.tools import CallToolRequestParams
 from mcp_ref.jsonrpc.messages import METHOD_NOT_FOUND, Object
-from mcp_ref.revisions import LEGACY, R2025_06_18, R2025_11_25, R2026_07_28, Revision
+from mcp_ref.revisions import LEGACY, R2025_11_25, R2026_07_28, Revision
 
 OPEN: list[TaskStatus] = ["working", "input_required"]
 OVER: list[TaskStatus] = ["completed", "failed", "cancelled"]
@@ -98,12 +98,6 @@ def test_task_times_are_iso_8601() -> None:
 DECLARED: Object = {"extensions": {TASKS_EXTENSION: {}}}
 
 
-@pytest.mark.parametrize(("support", "wanted"), [("forbidden", False), ("optional", False)])
-@pytest.mark.parametrize("revision", LEGACY, ids=str)
-def test_tools_call_without_tasks_is_served_directly(support: TaskSupport, wanted: bool, revision: Revision) -> None:
-    assert becomes_task(support, wanted, revision, {}) is False
-
-
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#tool-level-negotiation-3,5")
 def test_tools_call_task_in_2025_11_25_is_chosen_by_the_client_within_task_support() -> None:
     assert becomes_task("optional", True, R2025_11_25, {}) is True
@@ -112,12 +106,6 @@ def test_tools_call_task_in_2025_11_25_is_chosen_by_the_client_within_task_suppo
         with pytest.raises(ProtocolError) as caught:
             becomes_task(support, wanted, R2025_11_25, {})  # type: ignore[arg-type]
         assert caught.value.code == METHOD_NOT_FOUND
-
-
-def test_tools_call_task_required_before_2025_11_25_is_method_not_found() -> None:
-    with pytest.raises(ProtocolError) as caught:
-        becomes_task("required", False, R2025_06_18, DECLARED)
-    assert caught.value.code == METHOD_NOT_FOUND
 
 
 @pytest.mark.parametrize("wanted", [False, True])
