@@ -30,6 +30,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from examples import checkout
 from mcp_ref import (
     BlobResourceContents,
     Client,
@@ -619,11 +620,13 @@ async def test_checkout_example_charges_a_basket_once_at_the_total_that_the_user
         assert not (await client.call_tool("add_item", {"basket_id": other, "sku": "tea"})).is_error
 
 
-async def test_checkout_example_limits_the_number_of_baskets_and_drops_the_oldest_first() -> None:
-    async with client_of("checkout.py") as client:
-        first, second = await basket_of(client), await basket_of(client)
-        for _ in range(999):
-            await basket_of(client)
+async def test_checkout_example_limits_the_number_of_baskets_and_drops_the_oldest_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(checkout, "MAX_BASKETS", 3)
+    monkeypatch.setattr(checkout, "baskets", {})
+    async with Client(checkout.server) as client:
+        first, second, *_ = [await basket_of(client) for _ in range(4)]
         assert "no such basket" in await refused(client, "check_out", {"basket_id": first})
         assert not (await client.call_tool("add_item", {"basket_id": second, "sku": "tea"})).is_error
 
@@ -660,9 +663,9 @@ async def test_book_flight_example_books_what_the_user_has_entered_and_nothing_a
 
 
 def test_ask_user_client_shows_the_form_on_the_terminal_and_books_the_input(tmp_path: Path) -> None:
-    done = typed("python3 examples/ask_user_client.py --ask", tmp_path, "5\n21:00\ny\n")
+    done = typed("python3 examples/ask_user_client.py --ask", tmp_path, "5\n21:00\ny\n", forks=True)
     assert done.returncode == 0 and "Booked: 5 people on 2030-01-01 at 21:00." in done.stdout, done
-    done = typed("python3 examples/ask_user_client.py --ask", tmp_path, "n\n")
+    done = typed("python3 examples/ask_user_client.py --ask", tmp_path, "n\n", forks=True)
     assert done.returncode == 0 and "Nothing was booked" in done.stdout, done
 
 
@@ -686,7 +689,7 @@ async def test_ask_user_example_counts_the_free_seats_after_the_user_has_answere
 
 
 def test_sign_in_client_opens_the_browser_only_with_the_users_consent(tmp_path: Path) -> None:
-    done = typed("BROWSER=false python3 examples/sign_in_client.py --browser", tmp_path, "n\n")
+    done = typed("BROWSER=false python3 examples/sign_in_client.py --browser", tmp_path, "n\n", forks=True)
     assert done.returncode == 1 and "did not agree" in done.stdout, done
 
 

@@ -46,14 +46,14 @@ def test_server_name_has_letters_digits_and_hyphens(key: str, name: str) -> None
 
 def random_name(chance: random.Random) -> str:
     alphabet = chance.choice(["ab_", "aB0-._/ ", "xyz__", "é€😀a", "\x00\n. "])
-    return "".join(chance.choice(alphabet) for _ in range(chance.choice([1, 2, 5, 20, 64, 128])))
+    return "".join(chance.choices(alphabet, k=chance.choice([1, 2, 5, 20, 64, 128])))
 
 
 @pytest.mark.acceptance("9")
 @pytest.mark.spec("2026-07-28/server/tools#tool-names-6,7")
 def test_model_names_of_random_servers_are_unique_valid_and_reversible() -> None:
     chance = random.Random(9)
-    for _ in range(500):
+    for _ in range(200):
         servers = {server_name(random_name(chance)) for _ in range(2)}
         pairs = {(server, random_name(chance)) for server in servers for _ in range(20)}
         table = model_names(pairs)
