@@ -13,7 +13,7 @@ import random
 import re
 import socket
 import zlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -33,51 +33,56 @@ PER_CONNECTION = 5
 """Number of inputs on one connection."""
 
 
-@contextlib.asynccontextmanager
-async def echo_server() -> AsyncIterator[int]:
-    """Run a server that sends every byte back. Yield its port."""
-
-    writers = set[asyncio.StreamWriter]()
-
-    async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        writers.add(writer)
-        while data := await reader.read(65536):
-            writer.write(data)
-            await writer.drain()
-        writer.close()
-
-    server = await asyncio.start_server(echo, "127.0.0.1", 0)
-    async with server:
-        try:
-            yield server.sockets[0].getsockname()[1]
-        finally:
-            for writer in writers:
-                writer.close()
-            for writer in writers:
-                with contextlib.suppress(ConnectionError):
-                    await writer.wait_closed()
-
-
 def port_of(url: str) -> int:
     return int(url.partition("//")[2].partition("/")[0].rpartition(":")[2])
+
+
+Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+@contextlib.asynccontextmanager
+async def connected(url: str) -> AsyncIterator[Streams]:
+    """Connect to the proxy at a URL."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+    try:
+        yield reader, writer
+    finally:
+        writer.close()
+        await writer.wait_closed()
+
+
+@contextlib.asynccontextmanager
+async def proxied(
+    path: Path | str, respond: Callable[..., Awaitable[None]], host: str = "127.0.0.1", listens_at: str = "127.0.0.1"
+) -> AsyncIterator[Streams]:
+    """Serve, record at `path`, and connect to the recorder. `host` is the name of the server in the recorder's URL."""
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
+        target = f"http://{host}:{server.sockets[0].getsockname()[1]}/mcp"
+        async with record_http(TapeOptions(str(path)), target, listens_at, 0) as url, connected(url) as streams:
+            yield streams
+
+
+async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Send every byte back."""
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.close()
 
 
 def test_proxy_passes_hostile_bytes_in_both_directions(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
 
     async def send_all() -> None:
-        async with (
-            echo_server() as port,
-            record_http(TapeOptions(str(path)), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
-        ):
-            for first in range(0, INPUTS, PER_CONNECTION):
-                sent = b"".join(hostile(seed) for seed in range(first, first + PER_CONNECTION))
-                reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-                writer.write(sent)
-                writer.write_eof()
-                assert await reader.read() == sent
-                writer.close()
-                await writer.wait_closed()
+        async with await asyncio.start_server(echo, "127.0.0.1", 0) as server:
+            target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+            async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
+                for first in range(0, INPUTS, PER_CONNECTION):
+                    sent = b"".join(hostile(seed) for seed in range(first, first + PER_CONNECTION))
+                    async with connected(url) as (reader, writer):
+                        writer.write(sent)
+                        writer.write_eof()
+                        assert await reader.read() == sent
 
     run(send_all(), 110.0)
     kinds = {type(event) for event in events_of(path)}
@@ -108,30 +113,18 @@ async def test_proxy_records_a_whole_conversation(tmp_path: Path, revision: str)
 
 @pytest.mark.attack("recording-stops-conversation")
 async def test_proxy_with_a_full_disk_goes_on_and_says_so_at_the_end(capfd: pytest.CaptureFixture[str]) -> None:
-    async with (
-        echo_server() as port,
-        record_http(TapeOptions("/dev/full"), f"http://127.0.0.1:{port}/", "127.0.0.1", 0) as url,
-    ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+    async with proxied("/dev/full", echo) as (reader, writer):
         writer.write(b"GET / HTTP/1.1\r\n\r\n")
         assert await reader.readexactly(18) == b"GET / HTTP/1.1\r\n\r\n"
-        writer.close()
-        await writer.wait_closed()
     assert "events are missing in the recording: the file could not be written: No space left" in capfd.readouterr().err
 
 
 @pytest.mark.attack("recorder-as-open-proxy")
 async def test_proxy_connects_to_its_own_server_only(tmp_path: Path) -> None:
-    async with (
-        echo_server() as port,
-        record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.0.0.1:{port}/mcp", "127.0.0.1", 0) as url,
-    ):
-        reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
+    async with proxied(tmp_path / "a.jsonl", echo) as (reader, writer):
         sent = b"CONNECT mcp.example:443 HTTP/1.1\r\nHost: mcp.example\r\n\r\nGET http://mcp.example/ HTTP/1.1\r\n\r\n"
         writer.write(sent)
         assert await reader.readexactly(len(sent)) == sent
-        writer.close()
-        await writer.wait_closed()
 
 
 async def test_proxy_of_a_server_that_is_not_there_closes_the_connection(tmp_path: Path) -> None:
@@ -158,16 +151,11 @@ async def test_proxy_passes_each_event_when_it_comes(tmp_path: Path) -> None:
         writer.close()
 
     path = tmp_path / "a.jsonl"
-    async with await asyncio.start_server(stream, "127.0.0.1", 0) as server:
-        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
-        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            writer.write(b"GET /mcp HTTP/1.1\r\nHost: x\r\n\r\n")
-            assert (await reader.readuntil(b"{}\n\n")).startswith(b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\n")
-            seen.set()
-            assert await reader.read() == b"retry: 999999999999999\nevent: ping\ndata: a\ndata: b\n\n"
-            writer.close()
-            await writer.wait_closed()
+    async with proxied(path, stream) as (reader, writer):
+        writer.write(b"GET /mcp HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert (await reader.readuntil(b"{}\n\n")).startswith(b"HTTP/1.1 200 OK\r\nx-Odd:  a\r\n")
+        seen.set()
+        assert await reader.read() == b"retry: 999999999999999\nevent: ping\ndata: a\ndata: b\n\n"
     events = [event for event in events_of(path) if isinstance(event, HttpEvent)]
     assert [(event.id, event.retry, event.type, event.content.data) for event in events] == [
         ("1", None, "message", b"{}"),
@@ -186,17 +174,12 @@ async def test_proxy_reads_from_the_server_only_what_the_client_can_take(tmp_pat
             await writer.drain()
         writer.close()
 
-    async with await asyncio.start_server(stream, "127.0.0.1", 0) as server:
-        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
-        async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), target, "127.0.0.1", 0) as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            for _ in range(3000):  # turns of the event loop, in which the bytes would pass if nothing held them up
-                await asyncio.sleep(0)
-            assert 0 < sent < limit
-            enough = True
-            assert len(await reader.read()) == sent
-            writer.close()
-            await writer.wait_closed()
+    async with proxied(tmp_path / "a.jsonl", stream) as (reader, _):
+        for _ in range(3000):  # turns of the event loop, in which the bytes would pass if nothing held them up
+            await asyncio.sleep(0)
+        assert 0 < sent < limit
+        enough = True
+        assert len(await reader.read()) == sent
 
 
 PIPELINED = (
@@ -339,17 +322,12 @@ async def test_proxy_ends_a_connection_on_which_it_cannot_replace_the_host(tmp_p
             writer.write(b"HTTP/1.1 204 No Content\r\n\r\n")
         writer.close()
 
-    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
-        # 127.1 is another spelling of 127.0.0.1, so the recorder takes it for the name of another machine
-        target = f"http://127.1:{server.sockets[0].getsockname()[1]}/mcp"
-        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            writer.write(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 204 No Content\r\n\r\n"
-            writer.write(line + b"\r\nHost: 127.0.0.1\r\n\r\nGET /c HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-            writer.close()
-            await writer.wait_closed()
+    # 127.1 is another spelling of 127.0.0.1, so the recorder takes it for the name of another machine
+    async with proxied(path, respond, "127.1") as (reader, writer):
+        writer.write(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert await reader.readuntil(b"\r\n\r\n") == b"HTTP/1.1 204 No Content\r\n\r\n"
+        writer.write(line + b"\r\nHost: 127.0.0.1\r\n\r\nGET /c HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
     fields = b"Content-Type: text/plain; charset=utf-8\r\nConnection: close\r\nContent-Length: %d" % len(body)
     assert re.sub(rb"Date: .*\r\n", b"", head) == b"HTTP/1.1 400 Bad Request\r\n" + fields
     assert body.startswith(b"mcp_ref record cannot replace Host in this request: ")
@@ -365,14 +343,9 @@ async def test_proxy_records_the_end_of_a_response_that_ends_with_its_connection
         writer.close()
 
     path = tmp_path / "a.jsonl"
-    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server:
-        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
-        async with record_http(TapeOptions(str(path)), target, "127.0.0.1", 0) as url:
-            reader, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            writer.write(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
-            assert (await reader.read()).endswith(b"\r\n\r\nhi")
-            writer.close()
-            await writer.wait_closed()
+    async with proxied(path, respond) as (reader, writer):
+        writer.write(b"GET /a HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        assert (await reader.read()).endswith(b"\r\n\r\nhi")
     shown = [(event.content.data, "") if isinstance(event, HttpBody) else (b"", event.how)
              for event in events_of(path) if isinstance(event, HttpBody | HttpEnd)]  # fmt: skip
     assert shown == [(b"hi", ""), (b"", "complete")]
@@ -393,15 +366,11 @@ async def test_recorder_that_listens_to_other_machines_passes_on_a_foreign_name(
         received.put_nowait(await reader.readuntil(b"\r\n\r\n"))
         writer.close()
 
-    async with await asyncio.start_server(respond, "127.0.0.1", 0) as server, asyncio.timeout(PATIENCE):
-        port = server.sockets[0].getsockname()[1]
-        async with record_http(TapeOptions(str(tmp_path / "a.jsonl")), f"http://127.1:{port}/mcp", "0.0.0.0", 0) as url:
-            _, writer = await asyncio.open_connection("127.0.0.1", port_of(url))
-            writer.write(f"GET /a HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
-            sent = name if name == "evil.example" else f"127.1:{port}"
-            assert f"\r\nHost: {sent}\r\n".encode() in await received.get()
-            writer.close()
-            await writer.wait_closed()
+    path = tmp_path / "a.jsonl"
+    async with asyncio.timeout(PATIENCE), proxied(path, respond, "127.1", "0.0.0.0") as (_, writer):
+        writer.write(f"GET /a HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+        host = (await received.get()).partition(b"\r\nHost: ")[2].partition(b"\r\n")[0].decode()
+        assert host == name if name == "evil.example" else re.fullmatch(r"127\.1:\d+", host)
 
 
 @pytest.mark.attack("recorder-rebinding")
