@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from examples.everything import ADDRESS_BOOK_ENTRY
 from tests.check.foreign import faults_in
 from tests.forked_python import forked
 from tests.interop.recorded import Recorded
@@ -91,6 +92,15 @@ class Visit:
         return answer
 
 
+def run_peer(peers: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
+    """Run a program of another project until its end."""
+    path = f"{peers / 'node_modules/.bin'}:{os.environ['PATH']}"
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers), "PATH": path}, stdin=subprocess.DEVNULL,
+        capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
+    )  # fmt: skip
+
+
 @pytest.fixture(scope="module", params=VISITS)
 def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.TempPathFactory) -> Visit:
     client, transport = request.param.split()
@@ -99,11 +109,7 @@ def visit(request: pytest.FixtureRequest, peers: Path, tmp_path_factory: pytest.
     talk = server.folder / "talk.jsonl"
 
     def report(target: Sequence[str]) -> dict[str, Any]:
-        ran = subprocess.run(
-            [peers / program, SCRIPTS / script, *arguments, *target], cwd=ROOT,
-            env={**os.environ, "MCP_REF_PEERS": str(peers)}, stdin=subprocess.DEVNULL, capture_output=True, text=True,
-            encoding="utf-8", timeout=120,
-        )  # fmt: skip
+        ran = run_peer(peers, peers / program, SCRIPTS / script, *arguments, *target)
         if ran.returncode != 0:
             pytest.fail(f"{request.param}\n{ran.stdout}\n{ran.stderr}\nThe server's stderr:\n{server.stderr}")
         reported: dict[str, Any] = json.loads(ran.stdout)
@@ -179,29 +185,7 @@ def test_tools_are_listed_with_their_schemas(visit: Visit) -> None:
 
 def test_hand_written_schema_arrives_unchanged(visit: Visit) -> None:
     [schema] = [t["inputSchema"] for t in visit.report["tools"] if t["name"] == "json_schema_2020_12_tool"]
-    assert schema == {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "type": "object",
-        "$defs": {
-            "address": {
-                "$anchor": "addressDef",
-                "type": "object",
-                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-            }
-        },
-        "properties": {
-            "name": {"type": "string"},
-            "address": {"$ref": "#/$defs/address"},
-            "contactMethod": {"type": "string", "enum": ["phone", "email"]},
-            "phone": {"type": "string"},
-            "email": {"type": "string"},
-        },
-        "allOf": [{"anyOf": [{"required": ["phone"]}, {"required": ["email"]}]}],
-        "if": {"properties": {"contactMethod": {"const": "phone"}}, "required": ["contactMethod"]},
-        "then": {"required": ["phone"]},
-        "else": {"required": ["email"]},
-        "additionalProperties": False,
-    }
+    assert schema == ADDRESS_BOOK_ENTRY
 
 
 def test_arguments_are_held_against_a_hand_written_schema(visit: Visit) -> None:
@@ -484,10 +468,7 @@ def test_modern_only_server_refuses_a_handshake(
     peers: Path, recorded: Recorded, program: str, script: str, transport: str
 ) -> None:
     with served(peers, recorded, transport, "--revision", "2026-07-28") as target:
-        ran = subprocess.run(
-            [peers / program, SCRIPTS / script, *target], cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers)},
-            stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        ran = run_peer(peers, peers / program, SCRIPTS / script, *target)
         assert ran.returncode == 0, ran.stderr
         assert json.loads(ran.stdout) == ["2026-07-28", "2026-07-28", -32022]
     assert recorded.alive() == []
@@ -522,11 +503,7 @@ def test_inspector_lists_and_calls_tools(peers: Path, recorded: Recorded, transp
     programs = peers / "node_modules/.bin"
 
     def inspect(target: list[str], *arguments: str) -> Any:
-        ran = subprocess.run(
-            [programs / "node", programs / "mcp-inspector", "--cli", *target, *arguments], cwd=ROOT,
-            env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}"}, stdin=subprocess.DEVNULL,
-            capture_output=True, text=True, timeout=60,
-        )  # fmt: skip
+        ran = run_peer(peers, programs / "node", programs / "mcp-inspector", "--cli", *target, *arguments)
         assert ran.returncode == 0, ran.stderr + recorded.stderr
         return json.loads(ran.stdout[ran.stdout.index("{") :])
 

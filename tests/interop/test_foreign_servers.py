@@ -6,7 +6,7 @@ import asyncio
 import base64
 import json
 import subprocess
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -126,11 +126,6 @@ def left_clean(recorded: Recorded, clients: int = 1) -> Iterator[None]:
     assert len(recorded.pids) == clients
     assert recorded.alive() == []
     assert recorded.statuses == [0] * clients
-
-
-def held(test: Callable[[], Coroutine[None, None, None]]) -> None:
-    """Run an async test with a time limit."""
-    asyncio.run(asyncio.wait_for(test(), SECONDS))
 
 
 # ---------------------------------------------------------------------------------------------------- everything
@@ -420,27 +415,20 @@ async def test_large_message_passes_in_both_directions(everything: Where) -> Non
 # ---------------------------------------------------------------------------------------------------- the way it ends
 
 
-def test_server_behind_a_launcher_ends_with_the_launcher(peers: Path, recorded: Recorded) -> None:
+async def test_server_behind_a_launcher_ends_with_the_launcher(peers: Path, recorded: Recorded) -> None:
     """Start a process that is not the server but the parent of the server, as npx is."""
     server = recorded.command(node_server(peers, "everything", "stdio"))
-
-    async def test() -> None:
-        async with Client(["sh", "-c", '"$@"; exit', "launcher", *server]) as client:
-            await client.ping()
-
-    held(test)
+    async with Client(["sh", "-c", '"$@"; exit', "launcher", *server]) as client:
+        await client.ping()
     assert len(recorded.pids) == 1
     assert recorded.alive() == []
 
 
-def test_exception_inside_the_client_leaves_no_server(everything: Where) -> None:
-    async def test() -> None:
+async def test_exception_inside_the_client_leaves_no_server(everything: Where) -> None:
+    with pytest.raises(KeyError, match="a bug of the host"):
         async with Client(everything) as client:
             await client.ping()
             raise KeyError("a bug of the host")
-
-    with pytest.raises(KeyError, match="a bug of the host"):
-        held(test)
 
 
 async def test_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
@@ -461,12 +449,11 @@ async def test_cancelled_host_leaves_no_server(busy_everything: Where) -> None:
 # ---------------------------------------------------------------------------------------------------- the other servers
 
 
-def test_filesystem(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+async def test_filesystem(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
     folder = tmp_path / "files"
     folder.mkdir()
     command = recorded.command(node_server(peers, "filesystem", folder))
-
-    async def test() -> None:
+    with left_clean(recorded):
         async with Client(command) as client:
             assert client.server_info.name == "secure-filesystem-server"
             assert not client.server_can("resources")
@@ -488,11 +475,8 @@ def test_filesystem(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
             with pytest.raises(CapabilityError, match="resources"):  # refused on our side: it declared none
                 await client.list_resources()
 
-    with left_clean(recorded):
-        held(test)
 
-
-def test_filesystem_takes_its_folders_from_the_roots(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+async def test_filesystem_takes_its_folders_from_the_roots(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
     command = recorded.command(node_server(peers, "filesystem"))
     first, second = tmp_path / "first", tmp_path / "second"
     for folder in (first, second):
@@ -505,21 +489,17 @@ def test_filesystem_takes_its_folders_from_the_roots(peers: Path, recorded: Reco
                 return True
         return False
 
-    async def test() -> None:
+    with left_clean(recorded):
         async with Client(command, roots=[first]) as client:
             assert await allowed(client, first)
             await client.set_roots([second])
             assert await allowed(client, second)
             assert (await client.call_tool("list_directory", {"path": str(first)})).is_error
 
-    with left_clean(recorded):
-        held(test)
 
-
-def test_memory(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+async def test_memory(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
     command = recorded.command(node_server(peers, "memory"))
-
-    async def test() -> None:
+    with left_clean(recorded):
         async with Client(command, env={"MEMORY_FILE_PATH": str(tmp_path / "memory.jsonl")}) as client:
             await client.list_tools()
             ada = {"name": "Ada", "entityType": "person", "observations": ["wrote programs"]}
@@ -532,16 +512,12 @@ def test_memory(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
             [resource] = (await client.read_resource(uri)).contents
             assert json.loads(resource.text) == graph  # type: ignore[union-attr]
 
-    with left_clean(recorded):
-        held(test)
 
-
-def test_git(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
+async def test_git(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
     repository = tmp_path / "repository"
     subprocess.run(["git", "init", "-q", repository], check=True)
     (repository / "a.txt").write_text("one\n")
-
-    async def test() -> None:
+    with left_clean(recorded):
         async with Client(recorded.command([peers / "python-sdk-2/bin/mcp-server-git", "-r", repository])) as client:
             assert client.server_info.name == "mcp-git"
             at = {"repo_path": str(repository)}
@@ -554,14 +530,10 @@ def test_git(peers: Path, recorded: Recorded, tmp_path: Path) -> None:
             assert await client.list_resources() == []
             assert await client.list_prompts() == []
 
-    with left_clean(recorded):
-        held(test)
 
-
-def test_time(peers: Path, recorded: Recorded) -> None:
+async def test_time(peers: Path, recorded: Recorded) -> None:
     command = recorded.command([peers / "python-sdk-2/bin/mcp-server-time", "--local-timezone", "UTC"])
-
-    async def test() -> None:
+    with left_clean(recorded):
         async with Client(command) as client:
             tools = {tool.name: tool for tool in await client.list_tools()}
             assert tools["convert_time"].output_schema is not None
@@ -569,9 +541,6 @@ def test_time(peers: Path, recorded: Recorded) -> None:
             answer = (await client.call_tool("convert_time", question)).structured_content
             assert answer is not None and "T21:00:00+09:00" in json.dumps(answer)
             assert (await client.call_tool("get_current_time", {"timezone": "Nowhere/Town"})).is_error
-
-    with left_clean(recorded):
-        held(test)
 
 
 @dataclass
@@ -624,7 +593,7 @@ def small_server(library: str, transport: str, peers: Path, recorded: Recorded, 
 @pytest.mark.parametrize(
     ("library", "transport"), [(name, way) for name, library in LIBRARIES.items() for way in library.transports]
 )
-def test_client_uses_a_small_server_of_each_library_in_each_revision(
+async def test_client_uses_a_small_server_of_each_library_in_each_revision(
     peers: Path, recorded: Recorded, library: str, transport: str
 ) -> None:
     both = transport in LIBRARIES[library].stateless
@@ -668,6 +637,6 @@ def test_client_uses_a_small_server_of_each_library_in_each_revision(
             assert caught.value.code == LIBRARIES[library].missing
 
     with small_server(library, transport, peers, recorded, clients=1 + both) as where:
-        held(lambda: test(where, "2025-11-25"))
+        await test(where, "2025-11-25")
         if both:
-            held(lambda: test(where, "2026-07-28"))
+            await test(where, "2026-07-28")
