@@ -31,7 +31,6 @@ from mcp_ref.features.tools import CallToolResult, Tool
 from mcp_ref.jsonrpc.errors import InvalidMessage, McpError
 from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, MAX_DEPTH, Object
 from mcp_ref.revisions import LEGACY, revision_named
-from tests.forked_python import python
 from tests.messages import Received, notification, request
 from tests.raw_peers import Wire, connected_client, raw_client, raw_server, raw_session, serve_call
 from tests.raw_stateless_server import answer, asked_for, discovered
@@ -117,80 +116,46 @@ BLOCKS: list[JSON] = [
 ]
 SCHEMA: Object = {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]}
 
+TOOL: Object = {
+    **COMMON, "name": "t", "inputSchema": SCHEMA, "outputSchema": SCHEMA, "execution": {"taskSupport": "optional"},
+    "annotations": {"title": "T", "readOnlyHint": True, "openWorldHint": False},
+}  # fmt: skip
+RESOURCE: Object = {**COMMON, "uri": "a://a", "name": "a", "mimeType": "a/b", "size": 3, "annotations": ANNOTATIONS}
+TEMPLATE: Object = {**COMMON, "uriTemplate": "test://{a}", "name": "a", "mimeType": "a/b"}
+CONTENTS: list[JSON] = [
+    {"uri": "a://a", "text": "x", "mimeType": "a/b", "_meta": META},
+    {"uri": "a://b", "blob": "AA=="},
+]
+PROMPT: Object = {
+    **COMMON, "name": "p", "arguments": [{"name": "a", "title": "A", "description": "D", "required": True}],
+}  # fmt: skip
+
 Call = Callable[[Client], Coroutine[Any, Any, object]]
 RESULTS: dict[str, tuple[Call, object, Object]] = {
-    "tools/list": (
-        lambda client: client.list_tools(),
-        list[Tool],
-        {
-            "tools": [
-                {
-                    **COMMON,
-                    "name": "t",
-                    "inputSchema": SCHEMA,
-                    "outputSchema": SCHEMA,
-                    "annotations": {"title": "T", "readOnlyHint": True, "openWorldHint": False},
-                    "execution": {"taskSupport": "optional"},
-                }
-            ],
-            "_meta": META,
-        },
-    ),
+    "tools/list": (lambda client: client.list_tools(), list[Tool], {"tools": [TOOL], "_meta": META}),
     "tools/call": (
-        lambda client: client.call_tool("t"),
-        CallToolResult,
+        lambda client: client.call_tool("t"), CallToolResult,
         {"content": BLOCKS, "structuredContent": {"a": "x"}, "isError": False, "_meta": META},
     ),
-    "resources/list": (
-        lambda client: client.list_resources(),
-        list[Resource],
-        {
-            "resources": [
-                {**COMMON, "uri": "test://a", "name": "a", "mimeType": "a/b", "size": 3, "annotations": ANNOTATIONS}
-            ]
-        },
-    ),
+    "resources/list": (lambda client: client.list_resources(), list[Resource], {"resources": [RESOURCE]}),
     "resources/templates/list": (
-        lambda client: client.list_resource_templates(),
-        list[ResourceTemplate],
-        {"resourceTemplates": [{**COMMON, "uriTemplate": "test://{a}", "name": "a", "mimeType": "a/b"}]},
+        lambda client: client.list_resource_templates(), list[ResourceTemplate], {"resourceTemplates": [TEMPLATE]},
     ),
     "resources/read": (
-        lambda client: client.read_resource("test://a"),
-        ReadResourceResult,
-        {
-            "contents": [
-                {"uri": "test://a", "text": "x", "mimeType": "text/plain", "_meta": META},
-                {"uri": "test://b", "blob": "AA=="},
-            ]
-        },
+        lambda client: client.read_resource("test://a"), ReadResourceResult, {"contents": CONTENTS},
     ),
-    "prompts/list": (
-        lambda client: client.list_prompts(),
-        list[Prompt],
-        {
-            "prompts": [
-                {
-                    **COMMON,
-                    "name": "p",
-                    "arguments": [{"name": "a", "title": "A", "description": "D", "required": True}],
-                }
-            ]
-        },
-    ),
+    "prompts/list": (lambda client: client.list_prompts(), list[Prompt], {"prompts": [PROMPT]}),
     "prompts/get": (
-        lambda client: client.get_prompt("p"),
-        GetPromptResult,
-        {"description": "D", "messages": [{"role": "user", "content": block} for block in BLOCKS]},
+        lambda client: client.get_prompt("p"), GetPromptResult,
+        {"description": "D", "messages": [{"role": "user", "content": block} for block in BLOCKS[:2]]},
     ),
     "completion/complete": (
-        lambda client: client.complete(PromptReference("p"), "a", ""),
-        Completion,
+        lambda client: client.complete(PromptReference("p"), "a", ""), Completion,
         {"completion": {"values": ["x"], "total": 3, "hasMore": True}, "_meta": META},
     ),
     "logging/setLevel": (lambda client: client.set_logging_level("info"), type(None), {"_meta": META}),
     "ping": (lambda client: client.ping(), type(None), {}),
-}
+}  # fmt: skip
 EVERYTHING: Object = {"tools": {}, "resources": {"subscribe": True}, "prompts": {}, "logging": {}, "completions": {}}
 
 GREETING: Object = {
@@ -385,48 +350,35 @@ async def test_malformed_notifications_do_not_disturb_a_client(revision: str, ca
     no_failure_inside(caplog)
 
 
+SAMPLING: Object = {
+    "messages": [
+        {"role": "user", "content": {"type": "text", "text": "x", "annotations": ANNOTATIONS}},
+        {"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "t", "input": {"a": "x"}}]},
+        {"role": "user", "content": [{"type": "tool_result", "toolUseId": "u", "content": BLOCKS[:1]}]},
+    ],
+    "maxTokens": 5, "systemPrompt": "s", "includeContext": "none", "temperature": 0.5, "stopSequences": ["x"],
+    "modelPreferences": {"hints": [{"name": "m"}], "costPriority": 0.5}, "metadata": {"a": 1},
+    "tools": [{"name": "t", "inputSchema": SCHEMA}], "toolChoice": {"mode": "auto"},
+}  # fmt: skip
+FORM: Object = {
+    "mode": "form",
+    "message": "m",
+    "requestedSchema": {
+        "type": "object",
+        "properties": {
+            "a": {"type": "string", "title": "A", "minLength": 1, "format": "email", "default": "a@b.example"},
+            "b": {"type": "integer", "minimum": 1, "maximum": 2, "default": 1},
+            "c": {"type": "string", "enum": ["x"], "enumNames": ["X"]},
+            "d": {"type": "array", "items": {"type": "string", "enum": ["x"]}, "maxItems": 1},
+            "e": {"type": "string", "oneOf": [{"const": "x", "title": "X"}]},
+            "f": {"type": "boolean", "default": True},
+        },
+        "required": ["a"],
+    },
+}
 QUESTIONS: list[tuple[str, Object]] = [
-    (
-        "sampling/createMessage",
-        {
-            "messages": [
-                {"role": "user", "content": {"type": "text", "text": "x", "annotations": ANNOTATIONS}},
-                {"role": "assistant", "content": [{"type": "tool_use", "id": "u", "name": "t", "input": {"a": "x"}}]},
-                {
-                    "role": "user",
-                    "content": [{"type": "tool_result", "toolUseId": "u", "content": [{"type": "text", "text": "x"}]}],
-                },
-            ],
-            "maxTokens": 5,
-            "systemPrompt": "s",
-            "modelPreferences": {"hints": [{"name": "m"}], "costPriority": 0.5},
-            "includeContext": "none",
-            "temperature": 0.5,
-            "stopSequences": ["x"],
-            "metadata": {"a": 1},
-            "tools": [{"name": "t", "inputSchema": SCHEMA}],
-            "toolChoice": {"mode": "auto"},
-        },
-    ),
-    (
-        "elicitation/create",
-        {
-            "mode": "form",
-            "message": "m",
-            "requestedSchema": {
-                "type": "object",
-                "properties": {
-                    "a": {"type": "string", "title": "A", "minLength": 1, "format": "email", "default": "a@b.example"},
-                    "b": {"type": "integer", "minimum": 1, "maximum": 2, "default": 1},
-                    "c": {"type": "string", "enum": ["x"], "enumNames": ["X"]},
-                    "d": {"type": "array", "items": {"type": "string", "enum": ["x"]}, "maxItems": 1},
-                    "e": {"type": "string", "oneOf": [{"const": "x", "title": "X"}]},
-                    "f": {"type": "boolean", "default": True},
-                },
-                "required": ["a"],
-            },
-        },
-    ),
+    ("sampling/createMessage", SAMPLING),
+    ("elicitation/create", FORM),
     ("elicitation/create", {"mode": "url", "message": "m", "url": "https://a.example/", "elicitationId": "e"}),
     ("roots/list", {"_meta": META}),
     ("ping", {"_meta": META}),
@@ -448,14 +400,8 @@ async def test_malformed_requests_to_a_client_are_invalid_params(
         return ElicitResult("decline")
 
     def client_of(transport: object) -> Client:
-        return Client(
-            transport,  # type: ignore[arg-type]
-            sampling=model,
-            sampling_tools=True,
-            elicitation=user,
-            elicitation_url=True,
-            roots=[],
-        )
+        options: dict[str, Any] = {"sampling": model, "elicitation": user, "roots": []}
+        return Client(transport, sampling_tools=True, elicitation_url=True, **options)  # type: ignore[arg-type]
 
     async with raw_session(client_of) as (_, wire):
         good = await wire.ask(method, valid)
@@ -478,46 +424,6 @@ def refused_or_served(answer: Received, params: JSON, also: int = INVALID_PARAMS
     allowed = (INVALID_PARAMS, also) if isinstance(params, dict | list) else (INVALID_PARAMS, INVALID_REQUEST)
     assert error["code"] in allowed, (error, params)
     assert len(str(error["message"])) < 1000
-
-
-async def test_hostile_server_process_fails_its_own_calls_and_not_those_of_others() -> None:
-    """Check it over real pipes: between any two valid responses are frames of every bad kind."""
-    source = """
-import json
-def say(*frames):
-    for frame in frames:
-        sys.stdout.buffer.write(frame + b"\\n")
-    sys.stdout.buffer.flush()
-RUBBISH = [
-    b"", b"Listening on stdin", b"{", b"[]", b"[[]]", b"null", b"{}", b"\\xff\\xfe", b"[" * 100000,
-    b'{"jsonrpc":"2.0","method":7}', b'{"jsonrpc":"2.0","id":[],"result":{}}',
-    b'{"jsonrpc":"2.0","id":"nobody","result":{}}', b'{"jsonrpc":"2.0","id":null,"error":{"code":1,"message":"m"}}',
-    b'{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":[],"progress":"much"}}',
-    b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":{}}}',
-    b'{"jsonrpc":"2.0","method":"notifications/message","params":[]}',
-]
-BAD = [b'null', b'[]', b'{"tools":{}}', b'{"tools":[{}]}', b'{"tools":[null]}', b'{"tools":' + b"[" * 100000]
-for line in sys.stdin:
-    asked = json.loads(line)
-    method, id = asked.get("method"), json.dumps(asked.get("id")).encode()
-    say(*RUBBISH)
-    if method == "initialize":
-        info = {"name": "hostile", "version": "0"}
-        result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info}
-        say(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (id, json.dumps(result).encode()))
-    elif method == "tools/list":
-        say(b'{"jsonrpc":"2.0","id":%s,"result":%s}' % (id, BAD.pop(0) if BAD else b'{"tools":[]}'))
-    elif method == "ping":
-        say(b'{"jsonrpc":"2.0","id":%s,"result":{}}' % id)
-"""
-
-    # one revision: without it, the client waits for a response to server/discover
-    async with Client(python(source), revision="2025-11-25", timeout=PATIENCE) as client:
-        for _ in range(6):
-            with pytest.raises(InvalidMessage, match="tools/list"):
-                await client.list_tools()
-            await client.ping()
-        assert await client.list_tools() == []
 
 
 # ------------------------------------------------------------------------------------------------ hostile clients
@@ -569,15 +475,18 @@ REQUESTS: dict[str, Object] = {
 }
 
 
-@KINDS
-@pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+IN_MEMORY = [("memory", revision.name) for revision in LEGACY]
+OVER_OTHERS = [(kind, LEGACY[-1].name) for kind in SERVER_TRANSPORTS if kind != "memory"]
+
+
+@pytest.mark.parametrize(("transport", "revision"), IN_MEMORY + OVER_OTHERS)
 async def test_malformed_requests_to_a_server_get_errors_and_the_next_is_served(
-    kind: str, revision: str, caplog: pytest.LogCaptureFixture
+    transport: str, revision: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     not_found = revision_named(revision).resource_not_found_code
-    async with connected_client(featured(), kind, revision) as wire:
-        for method, valid in REQUESTS.items():
-            for params in [*wrong_shapes(valid), *wrong_shapes({"cursor": "x"} if "list" in method else {})]:
+    async with connected_client(featured(), transport, revision) as wire:
+        for method in REQUESTS if transport == "memory" else ["tools/call"]:
+            for params in [*wrong_shapes(REQUESTS[method]), *wrong_shapes({"cursor": "x"} if "list" in method else {})]:
                 await wire.send({"jsonrpc": "2.0", "id": "q", "method": method, "params": params})
                 refused_or_served(await wire.receive_object(), params, not_found)
         await wire.send(request("tools/call", {"name": "t", "arguments": {"a": "still"}}))
