@@ -11,8 +11,8 @@ from mcp_ref import Client, ConnectionClosed, Context, Server
 from mcp_ref.basic.access import Access, current_access
 from mcp_ref.jsonrpc.messages import JSON, Notification, Outgoing, Request, RequestId, Response, decode, encode
 from mcp_ref.revisions import LEGACY
-from mcp_ref.transports.base import EndReport, OnEnd, Receive, Transport, finish
-from mcp_ref.transports.memory import MAX_UNREAD, Inbox, memory_pair
+from mcp_ref.transports.base import EndReport, OnEnd, Receive, Trace, Transport, finish
+from mcp_ref.transports.memory import MAX_UNREAD, Inbox, MemoryTransport, memory_pair
 from tests.messages import notification
 from tests.raw_peers import close_server_end, raw_session
 from tests.settings import PATIENCE
@@ -29,6 +29,14 @@ class Sink:
 
 
 # ------------------------------------------------------------------------------------------------ the pair
+
+
+async def started_pair(trace: Trace | None = None) -> tuple[MemoryTransport, MemoryTransport, Sink, Sink]:
+    """Return two connected transports that have started, and what each receives."""
+    (ours, theirs), here, there = memory_pair(trace), Sink(), Sink()
+    await ours.start(here.received.append, here.lost.append)
+    await theirs.start(there.received.append, there.lost.append)
+    return ours, theirs, here, there
 
 
 async def test_messages_arrive_in_order_also_those_sent_before_the_peer_started() -> None:
@@ -56,10 +64,7 @@ async def test_message_from_the_handler_of_an_http_request_does_not_have_its_rig
 
 
 async def test_messages_sent_before_close_still_arrive_and_then_the_end() -> None:
-    ours, theirs = memory_pair()
-    here, there = Sink(), Sink()
-    await ours.start(here.received.append, here.lost.append)
-    await theirs.start(there.received.append, there.lost.append)
+    ours, theirs, here, there = await started_pair()
     ours.send(Notification("last"))
     await ours.close()
     await ours.close()
@@ -73,10 +78,7 @@ async def test_messages_sent_before_close_still_arrive_and_then_the_end() -> Non
 
 
 async def test_memory_transport_makes_the_sender_wait_for_a_peer_that_does_not_read() -> None:
-    ours, theirs = memory_pair()
-    sink, nobody = Sink(), Sink()
-    await ours.start(nobody.received.append, nobody.lost.append)
-    await theirs.start(sink.received.append, sink.lost.append)
+    ours, theirs, _, sink = await started_pair()
     theirs.pause_reading()
     count = 0
     draining = asyncio.create_task(ours.drain())
@@ -136,9 +138,7 @@ async def test_finish_waits_for_tasks_or_cancels_them() -> None:
 
 
 async def test_closing_frees_a_sender_that_waits() -> None:
-    ours, theirs = memory_pair()
-    sink = Sink()
-    await theirs.start(sink.received.append, sink.lost.append)
+    ours, theirs, _, _ = await started_pair()
     theirs.pause_reading()
     ours.send(Notification("x", {"text": "x" * 2 * MAX_UNREAD}))
     draining = asyncio.create_task(ours.drain())
@@ -150,10 +150,7 @@ async def test_closing_frees_a_sender_that_waits() -> None:
 
 async def test_memory_transport_traces_each_frame_as_bytes() -> None:
     seen: list[tuple[str, JSON]] = []
-    ours, theirs = memory_pair(lambda direction, frame: seen.append((direction, json.loads(frame))))
-    here, there = Sink(), Sink()
-    await ours.start(here.received.append, here.lost.append)
-    await theirs.start(there.received.append, there.lost.append)
+    ours, theirs, _, _ = await started_pair(lambda direction, frame: seen.append((direction, json.loads(frame))))
     ours.send(Request(1, "ping"))
     theirs.send(Response(1, {}))
     await asyncio.sleep(0)

@@ -35,7 +35,6 @@ from tests.raw_http_client import (
     RawSseSession,
     ServedApp,
     call,
-    http_session,
     open_sse_session,
     served_over_http,
     web_at,
@@ -139,7 +138,7 @@ async def test_disconnection_in_the_middle_of_a_large_response_leaves_nothing_be
 
     @held.server.tool()
     async def large() -> str:
-        return "x" * 20_000_000
+        return "x" * 8_000_000
 
     async with served(held.server) as web:
         talk = RawSession(web)
@@ -149,16 +148,16 @@ async def test_disconnection_in_the_middle_of_a_large_response_leaves_nothing_be
         await sent.reader.readuntil(b"\r\n\r\n")
         sent.writer.transport.pause_reading()  # type: ignore[attr-defined]
         await sent.cut()
-        assert tracemalloc.get_traced_memory()[1] > 20_000_000
-        await eventually(lambda: tracemalloc.get_traced_memory()[0] < 5_000_000)
+        assert tracemalloc.get_traced_memory()[1] > 8_000_000
+        await eventually(lambda: tracemalloc.get_traced_memory()[0] < 2_000_000)
         tracemalloc.stop()
 
 
-async def test_100_streams_with_tools_running_reset_at_once_leave_nothing() -> None:
+async def test_streams_with_tools_running_that_are_all_reset_at_once_leave_nothing() -> None:
     held = HoldingServer()
     async with served(held.server) as web:
         streams = []
-        for number in range(50):
+        for number in range(20):
             talk = RawSession(web)
             await talk.handshake()
             streams += [await talk.post(call("hold", name=str(number), say=True)), await talk.get()]
@@ -168,9 +167,9 @@ async def test_100_streams_with_tools_running_reset_at_once_leave_nothing() -> N
         await is_served(web.url)
         await web.close()
         await eventually(lambda: web.http.connection_count == 0)
-        assert not held.ended and len(web.site._endpoint.sessions) == 50  # no call is cancelled, no session ended
+        assert not held.ended and len(web.site._endpoint.sessions) == 20  # no call is cancelled, no session ended
         held.go.set()
-        await eventually(lambda: len(held.ended) == 50)
+        await eventually(lambda: len(held.ended) == 20)
 
 
 # ------------------------------------------------------------------------------------- clients that do not read
@@ -238,78 +237,38 @@ async def test_listening_stream_that_is_never_read_is_closed_and_its_session_goe
 # ------------------------------------------------------------------------------------- clients that never end
 
 
-async def test_200_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
-    async with served(HoldingServer().server, limits=EndpointLimits(sessions=50)) as web:
+async def test_sessions_without_an_end_make_room_for_each_other_at_the_cap() -> None:
+    async with served(HoldingServer().server, limits=EndpointLimits(sessions=20)) as web:
         kept, sessions = RawSession(web), weakref.WeakSet[HttpSession]()
         await kept.handshake()
         listening = await kept.get()  # in use all the time: never the one to go
         before = len(asyncio.all_tasks())
-        for _ in range(200):
+        for _ in range(60):
             begun = await RawSession(web).post(initialize())
             sessions.add(web.site._endpoint.sessions[begun.headers["mcp-session-id"]])
             await begun.cut()
-        assert len(web.site._endpoint.sessions) == 50 and kept.id in web.site._endpoint.sessions
+        assert len(web.site._endpoint.sessions) == 20 and kept.id in web.site._endpoint.sessions
         gc.collect()
-        assert len(sessions) <= 50
-        assert len(asyncio.all_tasks()) < before + 60
+        assert len(sessions) <= 20
+        assert len(asyncio.all_tasks()) < before + 25
         await listening.cut()
 
 
-def test_1000_sessions_without_an_end_fit_within_the_default_cap(tmp_path: Path) -> None:
+def test_sessions_without_an_end_need_at_most_20_kb_each(tmp_path: Path) -> None:
     async def test(program: Program) -> None:
         await is_served(program.url)
         before, body = program.memory(), json.dumps(initialize()).encode()
         async with HttpClient() as http:
-            for _ in range(1000):
+            for _ in range(300):
                 async with http.request("POST", program.url, {"Content-Type": JSON_TYPE}, body) as response:
                     assert response.status == 200 and await response.read(1000)
-        assert program.memory() - before < 1000 * 20_000
+        assert program.memory() - before < 300 * 20_000
         await is_served(program.url)
 
     with serving(server_file(tmp_path), is_forked=False) as program:
         run(test(program))
         (line,) = program.stop(signal.SIGTERM).splitlines()  # within 3 s, however many there are
         assert b"100 sessions come from 127.0.0.1" in line
-
-
-# ------------------------------------------------------------------------------------- clients that attack
-
-HOSTILE = {
-    "no JSON": b"hello",
-    "half a message": b'{"jsonrpc":"2.0","id":1,"method":"ping"',
-    "nested arrays": b"[" * 100_000 + b"]" * 100_000,
-    "nested objects": b'{"a":' * 100_000 + b"1" + b"}" * 100_000,
-    "nested in a message": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":' + b"[" * 300 + b"]" * 300 + b"}}",
-    "a huge integer": b'{"jsonrpc":"2.0","id":' + b"9" * 1_000_000 + b',"method":"ping"}',
-    "a huge exponent": b'{"jsonrpc":"2.0","id":1e999,"method":"ping"}',
-    "invalid UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"p\xffng"}',
-    "overlong UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"p\xc0\xafng"}',
-    "a surrogate in UTF-8": b'{"jsonrpc":"2.0","id":1,"method":"p\xed\xa0\x80ng"}',
-    "UTF-16": '{"jsonrpc":"2.0","id":1,"method":"ping"}'.encode("utf-16"),
-    "duplicate keys": b'{"jsonrpc":"2.0","id":1,"method":"ping","method":"tools/call"}',
-    "NaN": b'{"jsonrpc":"2.0","id":1,"method":"ping","params":{"a":NaN}}',
-    "a control character": b'{"jsonrpc":"2.0","id":1,"method":"p\x00ng"}',
-    "no version": b'{"id":1,"method":"ping"}',
-    "no message": b"{}",
-    "a number": b"1",
-    "null": b"null",
-    "an id that is none": b'{"jsonrpc":"2.0","id":{},"method":"ping"}',
-    "an empty batch": b"[]",
-}
-
-
-@pytest.mark.spec("2025-11-25/basic/transports#intro-1", "2025-11-25/basic/transports#sending-messages-to-the-server-6")
-async def test_hostile_body_is_400_with_the_json_rpc_error_and_its_session_goes_on() -> None:
-    async with http_session(HoldingServer().server) as talk:
-        for sender in (RawSession(talk.web), talk):
-            for name, body in HOSTILE.items():
-                reply = await talk.web.ask("POST", "/mcp", body, *sender.lines())
-                assert reply.status == 400 and isinstance(reply.json, dict), name
-                error = reply.json["error"]
-                assert error["code"] in (-32700, -32600), (name, error)
-                assert len(reply.body) < 1000, name
-        assert (await talk.post(request("ping", id=2))).json == {"jsonrpc": "2.0", "id": 2, "result": {}}
-        assert len(talk.web.site._endpoint.sessions) == 1
 
 
 # ---------------------------------------------------------------------------------------------------- the end

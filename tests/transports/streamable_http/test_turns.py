@@ -17,7 +17,9 @@ from tests.messages import request, stateless_request
 from tests.raw_http_client import RawSession, call, served_over_http
 from tests.settings import MODERN
 
-COUNT = 50
+COUNT = 20
+SIZE = 250_000
+"""Size of a large response, in bytes."""
 
 
 @pytest.mark.parametrize("revision", ["2025-11-25", MODERN])
@@ -27,7 +29,7 @@ async def test_small_response_is_sent_between_large_responses(revision: str) -> 
 
     def trace(direction: Direction, frame: bytes) -> None:
         if direction == "->":
-            sent.append("large" if len(frame) > 1_000_000 else "small")
+            sent.append("large" if len(frame) > SIZE else "small")
             if sent[-1] == "large":
                 large_sent.set()
 
@@ -39,7 +41,7 @@ async def test_small_response_is_sent_between_large_responses(revision: str) -> 
         nonlocal begun
         begun += 1
         await go.wait()
-        return TextContent("x" * 1_000_000)
+        return TextContent("x" * SIZE)
 
     async with served_over_http(server) as web:
         talks = [RawSession(web) for _ in range(COUNT + 1)]
@@ -60,7 +62,7 @@ async def test_small_response_is_sent_between_large_responses(revision: str) -> 
         assert (await own.post(small)).status == 200
         assert sent.count("large") < COUNT
         for reply in replies:
-            assert len((await web.take(reply)).body) > 1_000_000
+            assert len((await web.take(reply)).body) > SIZE
     assert sent.count("large") == COUNT and sent.count("small") == 1
 
 
