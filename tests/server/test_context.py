@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 import pytest
@@ -18,10 +18,9 @@ from tests.messages import initialize, notification, request, text_of
 from tests.raw_peers import answer, connected_client, raw_client
 from tests.settings import MODERN, PATIENCE, SERVER_TRANSPORTS
 
-NAMES = [revision.name for revision in LEGACY]
-EVERY = pytest.mark.parametrize("revision", [*NAMES, MODERN])
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
-REVISIONS = pytest.mark.parametrize("revision", NAMES)
+REVISIONS = pytest.mark.parametrize("revision", [revision.name for revision in LEGACY])
+EVERY = pytest.mark.parametrize("revision", [*[revision.name for revision in LEGACY], MODERN])
 
 
 def calling(name: str, arguments: Object | None = None, id: JSON = "q", **more: JSON) -> Object:
@@ -60,8 +59,7 @@ async def test_context_has_client_info_capabilities_and_revision(kind: str, revi
         assert [first.client_can(name) for name in can] == [True, True, False, False, False, False]
 
 
-@KINDS
-async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind: str) -> None:
+async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema() -> None:
     server = Server("s")
     seen: list[object] = []
 
@@ -93,7 +91,7 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
         seen.append(context)
         return []
 
-    async with connected_client(server, kind) as wire:
+    async with connected_client(server) as wire:
         for method in ("tools/list", "prompts/list"):
             listed = str((await wire.ask(method))["result"])
             assert "here" not in listed and "ctx" not in listed and "context" not in listed
@@ -121,89 +119,40 @@ async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema(kind
 # ------------------------------------------------------------------------------------------ requests to the client
 
 
-async def ask_roots(context: Context) -> object:
-    return [root.uri for root in await context.list_roots()]
-
-
-async def ask_model(context: Context) -> object:
-    return (await context.sample("hello", max_tokens=5)).model
-
-
-async def ask_user(context: Context) -> object:
-    return (await context.elicit("who?", str)).content
-
-
-ASKING: dict[str, tuple[Callable[[Context], Coroutine[object, object, object]], str, Object, Object, str]] = {
-    "roots": (ask_roots, "roots/list", {}, {"roots": [{"uri": "file:///a"}]}, "file:///a"),
-    "sampling": (
-        ask_model,
-        "sampling/createMessage",
-        {"messages": [{"role": "user", "content": {"type": "text", "text": "hello"}}], "maxTokens": 5},
-        {"role": "assistant", "content": {"type": "text", "text": "hi"}, "model": "m-1"},
-        "m-1",
-    ),
-    "elicitation": (
-        ask_user,
-        "elicitation/create",
-        {
-            "message": "who?",
-            "requestedSchema": {"type": "object", "properties": {"value": {"type": "string"}}, "required": ["value"]},
-        },
-        {"action": "accept", "content": {"value": "Jane"}},
-        "Jane",
-    ),
-}
 """By capability: a function that needs it, its request, the params, a client's answer, and a word of that."""
 
 
-def asking_server(capability: str) -> Server:
-    """Return a server with requests to the client in an async tool, `here`, and in a plain one, `there`."""
-    server, ask = Server("s"), ASKING[capability][0]
+def asking_server() -> Server:
+    """Return a server that requests the roots of the client in an async tool, `here`, and in a plain one, `there`."""
+    server = Server("s")
 
     @server.tool()
     async def here(context: Context) -> str:
-        return str(await ask(context))
+        return str([root.uri for root in await context.list_roots()])
 
     @server.tool()
     def there(context: Context) -> str:
-        return str(context.run(ask(context)))
+        return str([root.uri for root in context.run(context.list_roots())])
 
     return server
 
 
-@KINDS
-@pytest.mark.parametrize("tool", ["here", "there"])
-@pytest.mark.parametrize(
-    ("revision", "capability"),
-    [
-        (name, capability)
-        for name in NAMES
-        for capability in ASKING
-        if capability != "elicitation" or name >= "2025-06-18"
-    ],
-)
-async def test_context_elicit_sample_and_list_roots_return_the_results_of_the_client(
-    kind: str, tool: str, revision: str, capability: str
-) -> None:
-    _, method, asked, result, word = ASKING[capability]
-
-    async with connected_client(asking_server(capability), kind, revision, {capability: {}}) as wire:
-        await wire.send(calling(tool))
-        mode: Object = {"mode": "form"} if (capability, revision) == ("elicitation", "2025-11-25") else {}
-        assert await answer(wire, method, result) == {**asked, **mode}
-        assert word in text_of(await wire.receive_object())
-
-
-@KINDS
 @REVISIONS
-@pytest.mark.parametrize("capability", ASKING)
+@KINDS
 @pytest.mark.parametrize("tool", ["here", "there"])
-async def test_context_requests_without_the_capability_are_not_sent_and_the_tool_fails(
-    kind: str, revision: str, capability: str, tool: str
-) -> None:
-    async with connected_client(asking_server(capability), kind, revision, {}) as wire:
+async def test_context_request_returns_the_result_of_the_client(kind: str, tool: str, revision: str) -> None:
+    async with connected_client(asking_server(), kind, revision, {"roots": {}}) as wire:
         await wire.send(calling(tool))
-        assert f"did not declare {capability}" in text_of(await wire.receive_object())
+        assert await answer(wire, "roots/list", {"roots": [{"uri": "file:///a"}]}) == {}
+        assert text_of(await wire.receive_object()) == "['file:///a']"
+
+
+@REVISIONS
+@pytest.mark.parametrize("tool", ["here", "there"])
+async def test_context_request_without_the_capability_is_not_sent_and_the_tool_fails(revision: str, tool: str) -> None:
+    async with connected_client(asking_server(), "memory", revision, {}) as wire:
+        await wire.send(calling(tool))
+        assert "did not declare roots" in text_of(await wire.receive_object())
         await wire.nothing_more()
 
 
@@ -249,27 +198,27 @@ async def test_context_elicit_without_a_handler_tells_the_author_and_the_modern_
     assert logged.startswith("a handler needs elicitation, but this client cannot be asked")
 
 
-@KINDS
-@pytest.mark.parametrize("capability", ASKING)
 @pytest.mark.parametrize("tool", ["here", "there"])
-async def test_context_elicit_error_or_malformed_result_fails_the_tool_with_the_reason(
-    kind: str, capability: str, tool: str
+@pytest.mark.parametrize(
+    ("response", "reason"),
+    [
+        ({"error": {"code": -1, "message": "User rejected the request"}}, "User rejected the request"),
+        ({"result": {"nonsense": True}}, "wrong shape"),
+    ],
+)
+async def test_context_request_with_an_error_or_a_malformed_result_fails_the_tool(
+    tool: str, response: Object, reason: str
 ) -> None:
-    async with connected_client(asking_server(capability), kind, capabilities={capability: {}}) as wire:
+    async with connected_client(asking_server(), capabilities={"roots": {}}) as wire:
         await wire.send(calling(tool))
         asked = await wire.receive_object()
-        error: Object = {"code": -1, "message": "User rejected the request"}
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "error": error})
-        assert "User rejected the request" in text_of(await wire.receive_object())
-        await wire.send(calling(tool))
-        asked = await wire.receive_object()
-        await wire.send({"jsonrpc": "2.0", "id": asked["id"], "result": {"nonsense": True}})
-        assert "wrong shape" in text_of(await wire.receive_object())
+        await wire.send({"jsonrpc": "2.0", "id": asked["id"], **response})
+        assert reason in text_of(await wire.receive_object())
 
 
 @KINDS
 async def test_context_request_before_initialized_waits_for_the_handshake(kind: str) -> None:
-    async with raw_client(asking_server("roots"), kind) as wire:
+    async with raw_client(asking_server(), kind) as wire:
         await wire.send(initialize(capabilities={"roots": {}}))
         await wire.receive()
         await wire.send(calling("here"))
@@ -302,21 +251,20 @@ async def test_context_request_before_initialized_has_the_time_limit_of_the_requ
 
 
 @KINDS
-@pytest.mark.parametrize("capability", ASKING)
-async def test_context_request_ends_when_the_client_leaves(kind: str, capability: str) -> None:
+async def test_context_request_ends_when_the_client_leaves(kind: str) -> None:
     server, ended = Server("s"), []
 
     @server.tool()
     async def ask(context: Context) -> None:
         try:
-            await ASKING[capability][0](context)
+            await context.list_roots()
         except ConnectionClosed as error:
             ended.append(error)
             raise
 
-    async with connected_client(server, kind, capabilities={capability: {}}) as wire:
+    async with connected_client(server, kind, capabilities={"roots": {}}) as wire:
         await wire.send(calling("ask"))
-        assert (await wire.receive_object())["method"] == ASKING[capability][1]
+        assert (await wire.receive_object())["method"] == "roots/list"
     assert len(ended) == 1
 
 

@@ -24,7 +24,6 @@ from mcp_ref.jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, JSON, METH
 from mcp_ref.revisions import R2024_11_05, R2025_03_26
 from mcp_ref.server import announcements
 from mcp_ref.server.session import ServerSession
-from mcp_ref.server.workers import MAX_WORKERS
 from tests.messages import Received, initialize, notification, request, text_of
 from tests.raw_peers import Wire, add_and_remove, connected_client, raw_client
 from tests.settings import PATIENCE, SERVER_TRANSPORTS, TASK_FACTORIES
@@ -261,27 +260,6 @@ async def test_plain_function_that_blocks_does_not_stop_other_requests() -> None
         await wire.send(calling("opens"))
         answers = [await wire.receive_object() for _ in range(6)]
         assert sorted(map(text_of, answers)) == ["done", *["opened"] * 5]
-
-
-async def test_plain_functions_of_one_client_run_in_a_third_of_the_worker_threads() -> None:
-    server, share = Server("s"), MAX_WORKERS // 3
-    together, lock, running, counts = threading.Barrier(share), threading.Lock(), set[int](), list[int]()
-
-    @server.tool()
-    def meet(number: int) -> None:
-        with lock:
-            running.add(number)
-            counts.append(len(running))
-        together.wait(PATIENCE)  # breaks unless so many are in here at once
-        with lock:
-            running.remove(number)
-
-    async with connected_client(server) as wire:
-        for number in range(2 * share):
-            await wire.send(calling("meet", {"number": number}, number))
-        for _ in range(2 * share):
-            assert "isError" not in str(await wire.receive_object())
-        assert max(counts) <= share
 
 
 async def test_async_functions_run_concurrently_on_the_event_loop() -> None:
