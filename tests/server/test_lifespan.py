@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, McpError, Server, SyncClient
-from mcp_ref.lib.http.asgi import Application
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.transports.memory import memory_pair
@@ -327,45 +326,29 @@ def test_lifespan_without_its_decorator_raises_type_error() -> None:
 # ------------------------------------------------------------------------------------------------ ASGI
 
 
-class Events:
-    """An ASGI server's side of the lifespan protocol."""
-
-    def __init__(self) -> None:
-        self.incoming: asyncio.Queue[MutableMapping[str, object]] = asyncio.Queue()
-        self.outgoing: asyncio.Queue[MutableMapping[str, object]] = asyncio.Queue()
-
-    async def connect(self, app: Application) -> None:
-        await app({"type": "lifespan"}, self.incoming.get, self.outgoing.put)
-
-    async def tell(self, event: str) -> MutableMapping[str, object]:
-        await self.incoming.put({"type": event})
-        return await self.outgoing.get()
+STARTED, STOPPED_WELL = {"type": "lifespan.startup.complete"}, {"type": "lifespan.shutdown.complete"}
 
 
-async def test_asgi_lifespan_events_enter_and_leave_the_lifespan() -> None:
-    site, events = Site(), Events()
-    running = asyncio.create_task(events.connect(site.server.asgi()))
-    assert await events.tell("lifespan.startup") == {"type": "lifespan.startup.complete"}
-    assert site.log == ["enter"]
-    assert await events.tell("lifespan.shutdown") == {"type": "lifespan.shutdown.complete"}
+async def test_asgi_lifespan_events_enter_and_leave_the_lifespan_and_report_its_failure() -> None:
+    site = Site()
+    cases = [
+        (site.server, STARTED, STOPPED_WELL),
+        (failing(), {"type": "lifespan.startup.failed", "message": REASON}, None),
+        (failing(before=False), STARTED, {"type": "lifespan.shutdown.failed", "message": REASON_AT_THE_END}),
+    ]
+    for server, started, stopped in cases:
+        incoming, outgoing = asyncio.Queue[MutableMapping[str, object]](), asyncio.Queue[MutableMapping[str, object]]()
+        running = asyncio.ensure_future(server.asgi()({"type": "lifespan"}, incoming.get, outgoing.put))
+        await incoming.put({"type": "lifespan.startup"})
+        assert await outgoing.get() == started
+        if server is site.server:
+            assert site.log == ["enter"]
+        if stopped is not None:
+            await incoming.put({"type": "lifespan.shutdown"})
+            assert await outgoing.get() == stopped
+        await asyncio.wait([running])
+        assert isinstance(running.exception(), type(None) if stopped is STOPPED_WELL else RuntimeError)
     assert site.log == ["enter", "leave"]
-    await running
-
-
-@pytest.mark.parametrize("before", [True, False])
-async def test_asgi_lifespan_that_fails_is_reported_to_the_asgi_server(before: bool) -> None:
-    events = Events()
-    running = asyncio.create_task(events.connect(failing(before).asgi()))
-    told = await events.tell("lifespan.startup")
-    if before:
-        assert told == {"type": "lifespan.startup.failed", "message": REASON}
-    else:
-        assert await events.tell("lifespan.shutdown") == {
-            "type": "lifespan.shutdown.failed",
-            "message": REASON_AT_THE_END,
-        }
-    with pytest.raises(RuntimeError):
-        await running
 
 
 @asynccontextmanager
@@ -536,16 +519,24 @@ async def test_worker_thread_that_does_not_end_delays_the_lifespan_only_briefly(
 
 
 PROGRAM = """
-import sys
+import asyncio, sys
 from contextlib import asynccontextmanager
 from mcp_ref import Context, Server
+
+FAILS = ""
+
+async def work():
+    raise OSError("lost the database")
 
 @asynccontextmanager
 async def connect(server):
     print("enter", file=sys.stderr, flush=True)
-    if {fails}:
+    if FAILS == "at the start":
         raise OSError("no database")
-    yield "state"
+    async with asyncio.TaskGroup() as group:
+        if FAILS == "meanwhile":
+            group.create_task(work())
+        yield "state"
     print("leave", file=sys.stderr, flush=True)
 
 server = Server("notes", lifespan=connect)
@@ -556,9 +547,9 @@ def state(context: Context[str]) -> str:
 """
 
 
-def program(folder: Path, fails: bool = False) -> Path:
+def program(folder: Path, fails: str = "") -> Path:
     file = folder / "notes.py"
-    file.write_text(PROGRAM.replace("{fails}", str(fails)), "utf-8")
+    file.write_text(PROGRAM.replace('FAILS = ""', f"FAILS = {fails!r}"), "utf-8")
     return file
 
 
@@ -574,44 +565,22 @@ async def test_run_command_over_stdio_enters_and_leaves_the_lifespan(tmp_path: P
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_run_command_over_http_leaves_the_lifespan_at_a_signal(tmp_path: Path, number: int) -> None:
-    file = tmp_path / "notes.py"
-    file.write_text(PROGRAM.replace("{fails}", "False").replace('print("enter"', 'print("url", "enter"'), "utf-8")
+    file = program(tmp_path)
+    file.write_text(file.read_text("utf-8").replace('print("enter"', 'print("url", "enter"'), "utf-8")
     with serving_program(file) as served:
         assert served.line().startswith("notes: http")
         assert served.stop(number).split() == [b"leave"]
 
 
 @pytest.mark.parametrize("over_http", [[], ["--http", "--port", "0"]])
-def test_run_command_with_a_failing_lifespan_says_why_and_exits(tmp_path: Path, over_http: list[str]) -> None:
-    command = [sys.executable, "-m", "mcp_ref", "run", str(program(tmp_path, fails=True)), *over_http]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, stdin=subprocess.DEVNULL, timeout=PATIENCE)
-    assert ended.returncode == 1 and ended.stdout == b""
-    assert ended.stderr.decode().splitlines() == ["enter", REASON]
-
-
-@pytest.mark.parametrize("over_http", [[], ["--http", "--port", "0"]])
-def test_run_command_ends_if_the_lifespan_fails_while_it_serves(tmp_path: Path, over_http: list[str]) -> None:
-    file = tmp_path / "notes.py"
-    file.write_text(LOSING, "utf-8")
-    command = [sys.executable, "-m", "mcp_ref", "run", str(file), *over_http]
-    with subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stderr=subprocess.PIPE) as program:
-        assert program.stderr is not None
-        assert program.stderr.read().decode().splitlines()[-1] == STOPPED
-        assert program.wait(PATIENCE) == 1
-
-
-LOSING = """
-import asyncio
-from contextlib import asynccontextmanager
-from mcp_ref import Server
-
-async def work():
-    raise OSError("lost the database")
-
-@asynccontextmanager
-async def connect(server):
-    async with asyncio.TaskGroup() as group:
-        yield group.create_task(work())
-
-server = Server("notes", lifespan=connect)
-"""
+@pytest.mark.parametrize(("fails", "why"), [("at the start", REASON), ("meanwhile", STOPPED)])
+def test_run_command_with_a_failing_lifespan_says_why_and_exits(
+    tmp_path: Path, over_http: list[str], fails: str, why: str
+) -> None:
+    command = [sys.executable, "-m", "mcp_ref", "run", str(program(tmp_path, fails)), *over_http]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, cwd=ROOT, stdin=pipe, stdout=pipe, stderr=pipe) as running:
+        assert running.stdout is not None and running.stderr is not None  # its input stays open
+        lines = running.stderr.read().decode().splitlines()
+        assert (running.wait(PATIENCE), running.stdout.read()) == (1, b"")
+    assert lines[-1] == why and (fails == "meanwhile" or lines == ["enter", why])
