@@ -133,15 +133,15 @@ HOSTILE_MESSAGES: list[bytes | Object] = [
 
 
 @pytest.mark.attack("hostile-message")
-@pytest.mark.parametrize("message", HOSTILE_MESSAGES)
-async def test_hostile_message_is_ignored_and_the_next_change_arrives(message: bytes | Object) -> None:
+async def test_hostile_messages_are_ignored_and_the_next_change_arrives() -> None:
     hub = Hub()
     async with two(hub) as (a, b, _, url), Client(url) as client, client.subscribe(URI) as updates:
         broadcaster = b.catalog.service.broadcaster
         assert broadcaster is not None
         async with asyncio.timeout(PATIENCE):
-            hub.send(message if isinstance(message, bytes) else json.dumps(message).encode())
-            assert broadcaster._received.empty()
+            for message in HOSTILE_MESSAGES:
+                hub.send(message if isinstance(message, bytes) else json.dumps(message).encode())
+                assert broadcaster._received.empty(), message
             a.resource_updated("notes://other")
             a.resource_updated(URI)
             assert await anext(updates) == URI

@@ -6,7 +6,8 @@ import asyncio
 import concurrent.futures
 import threading
 from collections.abc import Awaitable, Callable
-from typing import Annotated
+from types import SimpleNamespace
+from typing import Annotated, cast
 
 import pytest
 
@@ -330,6 +331,21 @@ async def test_context_run_on_the_event_loop_raises_runtime_error() -> None:
     async with connected_client(server) as wire:
         await wire.send(calling("confused"))
         assert text_of(await wire.receive_object()) == "told"
+
+
+def test_context_run_whose_coroutine_the_loop_never_begins_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    loop, submitted = asyncio.new_event_loop(), threading.Event()
+    monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: submitted.set())  # too late for the last turn
+    channel = SimpleNamespace(loop=loop)
+    context = cast(Context, SimpleNamespace(channel=channel, _until_cancelled=lambda coroutine: coroutine))
+    coroutine = asyncio.sleep(0)
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(Context.run, context, coroutine)
+        assert submitted.wait(PATIENCE)
+        loop.close()
+        with pytest.raises(concurrent.futures.CancelledError):
+            running.result(PATIENCE)
+    coroutine.close()
 
 
 @KINDS

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from typing import Any
 
 import pytest
 
@@ -102,10 +103,8 @@ async def test_malformed_discover_results_are_accepted_or_refused_or_lead_to_a_h
 
 
 async def test_malformed_notifications_do_not_disturb_a_subscription(caplog: pytest.LogCaptureFixture) -> None:
-    async with raw_session(lambda t: Client(t, timeout=PATIENCE, on_log=lambda _: None), MODERN, EVERYTHING) as (
-        client,
-        wire,
-    ):
+    options: dict[str, Any] = {"timeout": PATIENCE, "on_log": lambda _: None}
+    async with raw_session(lambda t: Client(t, **options), MODERN, EVERYTHING) as (client, wire):
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
         own: Object = {f"{META}subscriptionId": asked["id"]}

@@ -496,6 +496,12 @@ def test_server_over_http_refuses_a_path_host_or_origin_that_no_request_can_have
         serve(each)
 
 
+def test_endpoint_at_the_path_of_http_sse_is_refused() -> None:
+    with pytest.raises(ValueError, match="uses the path /sse"):
+        Server("s").asgi(path="/sse")
+    Server("s").asgi(path="/sse", http_sse=False)
+
+
 @pytest.mark.parametrize("wrong", [{"ssl": True}, {"http_limits": 5}, {"host": ["127.0.0.1"]}])
 async def test_serve_http_refuses_an_argument_of_the_wrong_type(wrong: dict[str, Any]) -> None:
     with pytest.raises(TypeError, match=f"the option {next(iter(wrong))} must have the type "):

@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
-from mcp_ref import Client, ConnectionClosed
+from mcp_ref import Client, ClientLimits, ConnectionClosed, Context, HttpClient, Server
 from mcp_ref.jsonrpc.errors import McpError
 from mcp_ref.jsonrpc.messages import (
     Batch,
@@ -26,7 +27,6 @@ from mcp_ref.jsonrpc.messages import (
     Response,
 )
 from mcp_ref.lib.http.message import Exchange
-from mcp_ref.lib.http.response import ClientLimits
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import encode_event
 from mcp_ref.transports.http_sse import client as http_sse_client
@@ -353,6 +353,20 @@ async def test_endless_stream_fails_only_its_own_call_at_the_time_limit() -> Non
             await client.ping(timeout=PATIENCE)
             await eventually(lambda: site.under_way == 0)
         assert site.keys.count("notifications/cancelled") == 1
+
+
+async def test_more_calls_that_ask_back_than_there_are_connections_are_all_answered(tmp_path: Path) -> None:
+    server = Server("s")
+
+    @server.tool()
+    async def roots(context: Context) -> int:
+        return len(await context.list_roots())
+
+    async with server.serve_http() as url:
+        http = HttpClient(limits=ClientLimits(head_time=None, idle=None, connections=5))
+        async with Client(url, roots=[tmp_path], http=http, timeout=PATIENCE) as client:
+            results = await asyncio.gather(*(client.call_tool("roots") for _ in range(20)))
+            assert [result.structured_content for result in results] == [1] * 20
 
 
 # ------------------------------------------------------------------------------------------------ notifications

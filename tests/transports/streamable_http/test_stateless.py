@@ -397,29 +397,6 @@ async def test_handler_that_ignores_its_cancellation_ends_without_a_response(
     assert not [record for record in caplog.records if record.levelname in ("WARNING", "ERROR")]
 
 
-async def test_plain_function_is_cancelled_at_its_next_request_after_the_disconnection() -> None:
-    import threading
-
-    server, begun, go, heard = Server("s"), threading.Event(), threading.Event(), asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    @server.tool()
-    def work(context: Context) -> None:
-        begun.set()
-        go.wait(PATIENCE)
-        context.run(context.log("info", "late"))  # nobody hears it
-        loop.call_soon_threadsafe(heard.set)
-
-    async with served_over_http(server) as web:
-        reply = await RawSession(web).send(call("work"))
-        await asyncio.to_thread(begun.wait, PATIENCE)
-        await reply.cut()
-        await eventually(lambda: not web.site._endpoint.requests)
-        go.set()
-        await asyncio.wait_for(heard.wait(), PATIENCE)
-    server.catalog.service.executor.shutdown()
-
-
 @pytest.mark.parametrize("error", [asyncio.CancelledError, SystemExit, KeyboardInterrupt, GeneratorExit])
 async def test_handler_exception_ends_its_request_only(error: type[BaseException]) -> None:
     server = Server("s")
