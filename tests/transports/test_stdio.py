@@ -18,9 +18,8 @@ import pytest
 
 import mcp_ref.transports.stdio.server as stdio_server
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, Limits, RemoteError, RequestTimeout, Server
-from mcp_ref.jsonrpc.messages import Incoming, Notification, Object, Request, Response, encode
+from mcp_ref.jsonrpc.messages import Incoming, Object, Request, Response
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
-from mcp_ref.transports.stdio.lines import MAX_UNWRITTEN
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.forked_python import python
 from tests.messages import initialize, notification, request, result_of, stateless_request
@@ -489,50 +488,6 @@ def test_stdio_client_that_never_reads_stalls_only_itself() -> None:
         output, _ = process.communicate(frame, timeout=20)
         assert {json.loads(line)["id"] for line in output.splitlines()} >= set(range(sent))
         assert process.returncode == 0
-
-
-@pytest.mark.parametrize("in_task", [False, True])
-async def test_stdio_server_writes_responses_to_one_piece_of_input_together(
-    in_task: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[int] = []  # number of responses in each system call
-    write_to = os.write
-
-    def counted(descriptor: int, data: bytes) -> int:
-        if os.path.sameopenfile(descriptor, sink.fileno()):
-            written.append(bytes(data).count(b"\n"))
-        return write_to(descriptor, data)
-
-    def receive(incoming: Incoming) -> None:
-        assert isinstance(incoming, Request)
-        if incoming.method == "tools/call":
-            transport.send(Notification("notifications/progress"))
-        transport.send(Response(incoming.id, {}))
-
-    async def receive_later(incoming: Incoming) -> None:
-        receive(incoming)
-
-    def start_task(incoming: Incoming) -> None:
-        tasks.append(asyncio.create_task(receive_later(incoming)))
-
-    tasks: list[asyncio.Task[None]] = []
-    ended = asyncio.get_running_loop().create_future()
-    source, feeder = os.pipe()
-    with open(tmp_path / "output", "wb") as sink:
-        transport = StdioServerTransport(source, sink.fileno())
-        await transport.start(start_task if in_task else receive, ended.set_result)
-        monkeypatch.setattr(os, "write", counted)
-        requests = [Request(id, "ping") for id in range(2 * MAX_UNWRITTEN)]
-        requests += Request(-1, "tools/call"), Request(-2, "ping")
-        write_to(feeder, b"".join(encode(request) + b"\n" for request in requests))
-        os.close(feeder)
-        await asyncio.wait_for(ended, PATIENCE)
-        await transport.close()
-        monkeypatch.undo()  # the test run itself writes its reports with this function
-    os.close(source)
-    assert written == [MAX_UNWRITTEN, MAX_UNWRITTEN, 1, 2]  # a notification is written at once
-    messages = [json.loads(line) for line in (tmp_path / "output").read_bytes().splitlines()]
-    assert [message["id"] for message in messages if "id" in message] == [*range(2 * MAX_UNWRITTEN), -1, -2]
 
 
 async def test_stdio_server_whose_client_leaves_does_not_wait_until_the_client_reads() -> None:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
-from collections.abc import Mapping
-from typing import NoReturn
+from collections.abc import AsyncIterator, Mapping
+from typing import NoReturn, Unpack
 
 import pytest
 
@@ -14,6 +15,7 @@ from mcp_ref import Server
 from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
+from mcp_ref.server.http import HttpOptions
 from mcp_ref.transports.base import Direction, Transport
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.basic.authorization.protected_server import Tokens, protection
@@ -23,6 +25,7 @@ from tests.raw_http_client import (
     SSE_TYPE,
     TOOLS_CHANGED,
     HoldingServer,
+    RawSseSession,
     call,
     call_result,
     log_message,
@@ -33,6 +36,15 @@ from tests.settings import MODERN, PATIENCE, eventually
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"
+
+
+@contextlib.asynccontextmanager
+async def sse_session(server: Server, **options: Unpack[HttpOptions]) -> AsyncIterator[RawSseSession]:
+    """Serve over HTTP, and give one client of HTTP+SSE after the handshake."""
+    async with served_over_http(server, **options) as web:
+        client = await open_sse_session(web)
+        await client.handshake()
+        yield client
 
 
 @pytest.mark.spec("2024-11-05/basic/transports#security-warning-4,5,6,7")
@@ -64,9 +76,7 @@ async def test_stream_begins_with_the_endpoint_and_has_all_messages_of_the_serve
 
 async def test_trace_has_the_messages_of_both_directions() -> None:
     frames: list[tuple[str, bytes]] = []
-    async with served_over_http(Server("s", trace=lambda way, frame: frames.append((way, frame)))) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(Server("s", trace=lambda way, frame: frames.append((way, frame)))) as client:
         await client.ask(request("ping"))
     shown = [(way, json.loads(frame)) for way, frame in frames if frame.startswith(b"{")]
     assert shown[-2:] == [("<-", request("ping")), ("->", {"jsonrpc": "2.0", "id": 1, "result": {}})]
@@ -82,9 +92,7 @@ async def test_http_sse_large_message_takes_a_turn() -> None:
 
     server = Server("s", trace=trace)
     server.tool("large")(lambda: "x" * LARGE_MESSAGE)
-    async with served_over_http(server) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(server) as client:
         await client.ask(call("large"))
     assert taken == [True]
 
@@ -93,9 +101,7 @@ async def test_http_sse_large_message_takes_a_turn() -> None:
     ("body", "code"), [(b"{", -32700), (b"", -32700), (b"\xff", -32700), (b'{"jsonrpc":"2.0","id":1}', -32600)]
 )
 async def test_post_of_an_invalid_message_gets_its_error_on_the_stream(body: bytes, code: int) -> None:
-    async with served_over_http(Server("s")) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(Server("s")) as client:
         await client.say(body)
         answer = await client.stream.object()
         assert answer["error"]["code"] == code
@@ -123,9 +129,7 @@ async def test_batch_of_2025_03_26_gets_its_responses_in_one_event() -> None:
     ["", "?", "?session=", "?session=x", "?x=SAME", "?session=SAME&session=SAME", "?session=SAME" + "&x=1" * 100],
 )
 async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
-    async with served_over_http(Server("s")) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(Server("s")) as client:
         own = client.endpoint
         client.endpoint = "/messages" + query.replace("SAME", own.partition("=")[2])
         reply = await client.post(request("ping"))
@@ -136,33 +140,29 @@ async def test_post_without_the_callers_own_session_is_404(query: str) -> None:
 
 async def test_http_sse_session_ends_with_its_stream() -> None:
     held = HoldingServer()
-    async with served_over_http(held.server) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(held.server) as client:
         await client.say(call("hold", name="x"))
         await held.has_begun()
         await client.stream.cut()
-        assert web.site._http_sse is not None
-        sessions = web.site._http_sse.sessions
+        assert client.web.site._http_sse is not None
+        sessions = client.web.site._http_sse.sessions
         await eventually(lambda: not sessions)
         reply = await client.post(request("ping"))
         assert (reply.status, reply.why) == (404, NO_SESSION)
         held.go.set()
         await eventually(lambda: not held.server.catalog.announcers)
-        assert (await open_sse_session(web)).endpoint != client.endpoint
+        assert (await open_sse_session(client.web)).endpoint != client.endpoint
 
 
 async def test_stream_ends_when_the_server_closes() -> None:
     held = HoldingServer()
-    async with served_over_http(held.server) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(held.server) as client:
         await client.say(call("hold", name="x"))
         await held.has_begun()
         held.go.set()
-        await web.site.close()
+        await client.web.site.close()
         assert await client.stream.messages() == [call_result("x")]
-        refused = await web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
+        refused = await client.web.ask("GET", "/sse", b"", f"Accept: {SSE_TYPE}")
         assert (refused.status, refused.why) == (503, "no session can begin now; try again later")
 
 
@@ -180,12 +180,10 @@ async def test_http_sse_close_waits_until_the_handlers_have_ended() -> None:
                 await asyncio.sleep(0)
             ended.set()
 
-    async with served_over_http(server) as web:
-        client = await open_sse_session(web)
-        await client.handshake()
+    async with sse_session(server) as client:
         await client.say(call("hold"))
         await begun.wait()
-        await web.site.close()
+        await client.web.site.close()
         assert ended.is_set()
 
 

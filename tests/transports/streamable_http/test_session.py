@@ -192,10 +192,8 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
     async def fail(transport: object) -> ServedSession:
         raise OSError("no memory")
 
-    held, expected = (
-        HoldingServer(),
-        (500, "the server stopped serving the request, which may have had effects already"),
-    )
+    held = HoldingServer()
+    expected = 500, "the server stopped serving the request, which may have had effects already"
     async with http_session(held.server) as talk:
         if how == "it cannot begin":
             monkeypatch.setattr(talk.web.site._endpoint.table, "_begin_serving", fail)
@@ -318,12 +316,8 @@ async def test_search_for_an_idle_session_among_busy_sessions_costs_one_look_for
             return False
 
     order = IdleOrder()
-    sessions = [
-        Busy(
-            str(number), Access(), MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), lambda _: None
-        )
-        for number in range(100)
-    ]
+    shared = Access(), MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), lambda _: None
+    sessions = [Busy(str(number), *shared) for number in range(100)]
     for session in sessions:
         order.add(session)
     for _ in range(100):
@@ -503,9 +497,7 @@ async def test_last_event_id_on_a_new_connection_replaces_the_former_connection(
 @oldest_and_latest
 async def test_listening_stream_is_resumed_after_the_last_event_id(revision: str) -> None:
     held = HoldingServer()
-    async with served_over_http(held.server, json_responses=True) as web:
-        talk = RawSession(web)
-        await talk.handshake(revision)
+    async with http_session(held.server, revision, json_responses=True) as talk:
         first = await talk.get()
         await talk.post(call("count", to=2))
         event = await first.event()
@@ -515,12 +507,7 @@ async def test_listening_stream_is_resumed_after_the_last_event_id(revision: str
         await first.cut()
         await talk.post(call("count", to=3))
         again = await talk.get(event["id"])
-        assert [await again.message() for _ in range(4)] == [
-            log_message(1),
-            log_message(0),
-            log_message(1),
-            log_message(2),
-        ]
+        assert [await again.message() for _ in range(4)] == [log_message(number) for number in (1, 0, 1, 2)]
         held.announce()
         last = await again.event()
         assert last is not None and messages([last]) == [TOOLS_CHANGED]

@@ -22,6 +22,7 @@ from tests.raw_http_client import (
     HoldingServer,
     RawSession,
     Reply,
+    http_session,
     log_message,
     messages,
     served_over_http,
@@ -266,11 +267,9 @@ async def test_get_and_delete_are_405_on_a_modern_server(method: str) -> None:
 
 @pytest.mark.parametrize("method", ["GET", "DELETE"])
 async def test_get_and_delete_naming_a_modern_revision_are_405_beside_the_legacy_era(method: str) -> None:
-    async with served_over_http(Site().server) as web:
-        talk = RawSession(web)
-        await talk.handshake()
+    async with http_session(Site().server) as talk:
         headers = talk.lines(Content_Type=None, MCP_Protocol_Version=MODERN)
-        reply = await web.ask(method, web.site.path, b"", *headers)
+        reply = await talk.web.ask(method, talk.web.site.path, b"", *headers)
         assert reply.status == 405 and reply.headers["allow"] == "POST, OPTIONS"
         assert f"{MODERN} has no {method}" in reply.why
         assert (await talk.post(request("ping"))).status == 200
@@ -289,9 +288,7 @@ async def test_session_id_of_a_request_is_ignored_and_no_session_begins(speaks: 
 
 async def test_stateless_request_with_a_session_id_is_served_without_the_session() -> None:
     held = Site()
-    async with served_over_http(held.server) as web:
-        talk = RawSession(web)
-        await talk.handshake(capabilities={"roots": {}})
+    async with http_session(held.server, capabilities={"roots": {}}) as talk:
         reply = await talk.post(call("ask"))
         assert reply.status == 400 and "mcp-session-id" not in reply.headers
         error_of(reply.json, -32021)
@@ -302,9 +299,7 @@ async def test_stateless_request_with_a_session_id_is_served_without_the_session
 
 
 async def test_batch_in_a_session_serves_no_stateless_request() -> None:
-    async with served_over_http(Site(["2025-03-26", MODERN]).server) as web:
-        talk = RawSession(web)
-        await talk.handshake("2025-03-26")
+    async with http_session(Site(["2025-03-26", MODERN]).server, "2025-03-26") as talk:
         members = [
             call("add", 1, a=1, b=2),
             stateless_request("server/discover", id=2),
