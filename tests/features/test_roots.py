@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.matrix import EVERY_REVISION, LEGACY_REVISIONS
 from tests.messages import request
 from tests.raw_peers import answer, answer_of, connected_client, handshake, raw_server, raw_session
+from tests.settings import MODERN
 
 # ------------------------------------------------------------------------------------------------ the client
 
