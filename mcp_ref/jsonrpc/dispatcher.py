@@ -179,7 +179,7 @@ class Dispatcher(Requester):
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self.serving:
             # [2025-11-25 basic/index#requests] the id MUST be new; but a table of all earlier ids would grow forever
-            if not self.reports_unreadable:  # a stream may have been repeated, and an error would answer the first one
+            if not self.reports_unreadable:  # a stream may have been repeated; an error would fail the first request
                 return self.log_fault("ignored a request with the id of another unfinished one: %.200r", request)
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
