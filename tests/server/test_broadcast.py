@@ -186,16 +186,6 @@ def test_on_change_needs_a_list() -> None:
         Server("s").on_change("tool")  # type: ignore[arg-type]
 
 
-async def test_equal_changes_are_published_once() -> None:
-    hub = Hub()
-    async with two(hub) as (a, _, _, _):
-        for number in range(20):
-            a.resource_updated(f"notes://{number % 2}")
-        await hub.wait_for(lambda: bool(hub.published))
-    (message,) = hub.published
-    assert message["changes"] == [["notifications/resources/updated", f"notes://{number}"] for number in range(2)]
-
-
 @pytest.mark.parametrize(
     ("changes", "missing", "published"), [(2, 0, [2]), (2, 1, [1, 1]), (1, 0, [1]), (1, 1, ["everything"])]
 )

@@ -27,7 +27,7 @@ from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.revisions import R2025_11_25, REVISIONS, find_method
 from tests.messages import stateless_request
 from tests.raw_http_client import RawSession, served_over_http
-from tests.raw_peers import connected_client
+from tests.raw_peers import connected_client, raw_client
 from tests.settings import MODERN, SERVER_TRANSPORTS
 
 KINDS = pytest.mark.parametrize("kind", SERVER_TRANSPORTS)
@@ -339,3 +339,18 @@ async def test_middleware_mistakes_are_logged_and_become_internal_errors(
                     await client.call_tool(tool)
     assert "the middleware mistaken returned NoneType: it must return the result of `proceed`" in caplog.text
     assert "middleware can change the params of tools/call, but not the method" in caplog.text
+
+
+async def test_middleware_added_after_the_server_has_served_sees_the_requests_of_the_next_time() -> None:
+    server, seen = Server("s"), list[str]()
+
+    async def note(request: ServedRequest, context: Context, proceed: Proceed) -> object:
+        seen.append(request.method)
+        return await proceed(request)
+
+    async with raw_client(server, "memory") as wire:
+        await wire.ask_stateless("server/discover")
+    server.middleware(note)
+    async with raw_client(server, "memory") as wire:
+        await wire.ask_stateless("server/discover")
+    assert seen == ["server/discover"]

@@ -11,7 +11,7 @@ from typing import NoReturn, Unpack
 
 import pytest
 
-from mcp_ref import Server
+from mcp_ref import Context, Server
 from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
@@ -80,6 +80,29 @@ async def test_trace_has_the_messages_of_both_directions() -> None:
         await client.ask(request("ping"))
     shown = [(way, json.loads(frame)) for way, frame in frames if frame.startswith(b"{")]
     assert shown[-2:] == [("<-", request("ping")), ("->", {"jsonrpc": "2.0", "id": 1, "result": {}})]
+
+
+async def test_tool_waits_while_its_client_does_not_read_the_stream() -> None:
+    server, number, sent = Server("s"), 400, 0
+
+    @server.tool()
+    async def talk_on(context: Context) -> None:
+        nonlocal sent
+        for _ in range(number):
+            await context.log("info", "x" * 65536)
+            sent += 1
+
+    async with served_over_http(server) as web:
+        slow, other = await open_sse_session(web), await open_sse_session(web)
+        await slow.handshake()
+        await other.handshake()
+        slow.stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        await slow.say(call("talk_on"))
+        for _ in range(100):
+            await other.ask(request("ping"))
+        assert 0 < sent < number * 3 / 4  # only the buffers of the sockets
+        slow.stream.writer.transport.resume_reading()  # type: ignore[attr-defined]
+        assert [len(str(await slow.stream.object())) > 65536 for _ in range(number)] == [True] * number
 
 
 async def test_http_sse_large_message_takes_a_turn() -> None:

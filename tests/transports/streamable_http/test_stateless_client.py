@@ -9,6 +9,7 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,6 @@ from mcp_ref import (
     TextContent,
 )
 from mcp_ref.basic.versioning import UNSUPPORTED_PROTOCOL_VERSION
-from mcp_ref.features.logging import LoggingMessageNotificationParams
 from mcp_ref.features.prompts import GetPromptRequestParams
 from mcp_ref.jsonrpc.errors import UnrecognizedReply
 from mcp_ref.jsonrpc.messages import JSON, Error, ErrorResponse, Notification, Object, Request, RequestId
@@ -39,6 +39,7 @@ from mcp_ref.transports.streamable_http.stateless_client import (
     http_error_text,
     suggests_legacy_era,
 )
+from tests.messages import notification
 from tests.raw_stateless_server import META, MODERN, answer, discovered, params_of
 from tests.scripted_http_server import (
     JSON_HEADERS,
@@ -278,28 +279,21 @@ async def test_json_response_is_read(kind: str) -> None:
 
 @pytest.mark.spec("2026-07-28/basic/transports/streamable-http#sending-messages-10")
 async def test_notifications_before_the_answer_are_heard_and_nothing_after_it_is_waited_for() -> None:
-    logged: list[JSON] = []
-    steps: list[float] = []
-    traced: list[str] = []
-
-    def log(message: LoggingMessageNotificationParams) -> None:
-        logged.append(message.data)
+    logged, steps, traced = list[JSON](), list[float](), list[str]()
 
     async def step(exchange: Exchange, message: Object) -> None:
-        meta = params_of(message)["_meta"]
-        told: Object = {"progressToken": meta["progressToken"], "progress": 1, "total": 2}
-        progress: Object = {"jsonrpc": "2.0", "method": "notifications/progress", "params": told}
-        before = [
-            b": hi\n\n",
-            encode_event(log_message("1")),
-            encode_event(frame(progress)),
-            encode_event(log_message("2")),
-        ]
-        await streams(*before, result=text("x"), then=encode_event(log_message("late")), hold=True)(exchange, message)
+        token = params_of(message)["_meta"]["progressToken"]
+        progress = notification("notifications/progress", {"progressToken": token, "progress": 1, "total": 2})
+        before = [encode_event(each) for each in (log_message("1"), frame(progress), log_message("2"))]
+        late = encode_event(log_message("late"))
+        await streams(b": hi\n\n", *before, result=text("x"), then=late, hold=True)(exchange, message)
 
     async with scripted() as site:
         site.on("tools/call", step)
-        async with met(site, on_log=log, trace=lambda direction, frame: traced.append(direction)) as client:
+        options: dict[str, Any] = {
+            "on_log": lambda message: logged.append(message.data), "trace": lambda way, frame: traced.append(way),
+        }  # fmt: skip
+        async with met(site, **options) as client:
             traced.clear()
             result = await client.call_tool("t", on_progress=lambda progress, *_: steps.append(progress))
             assert traced[:5] == ["->", "<-", "<-", "<-", "<-"]
@@ -407,9 +401,8 @@ async def test_read_only_request_is_repeated_when_its_response_breaks_and_a_tool
 
 async def test_repeated_request_reports_its_progress_too() -> None:
     async def report(exchange: Exchange, message: Object) -> None:
-        params: Object = {"progressToken": message["id"], "progress": 1}
-        progress = encode_event(frame({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
-        await streams(progress, result={"messages": []})(exchange, message)
+        progress = notification("notifications/progress", {"progressToken": message["id"], "progress": 1})
+        await streams(encode_event(frame(progress)), result={"messages": []})(exchange, message)
 
     reported, sent = list[float](), list[RequestId]()
     async with scripted() as site:
@@ -418,8 +411,7 @@ async def test_repeated_request_reports_its_progress_too() -> None:
             await client.request(
                 "prompts/get", GetPromptRequestParams("p"), GetPromptResult, PATIENCE, before_send=sent.append,
                 on_progress=lambda progress, total, message: reported.append(progress))  # fmt: skip
-    assert reported == [1]
-    assert len(sent) == 2
+    assert (reported, len(sent)) == ([1], 2)
 
 
 @pytest.mark.parametrize("kind", ["json", "events"])
@@ -576,8 +568,7 @@ async def test_errors_and_log_contain_no_secret_of_a_url(
     caplog.set_level(logging.DEBUG)
     with pytest.raises((ConnectionClosed, ValueError), match=r"http://127\.0\.0\.1:1/mcp: |credentials") as found:
         await Client(url, revision=revision, timeout=PATIENCE).connect()
-    assert "hunter2" not in str(found.value)
-    assert "hunter2" not in caplog.text
+    assert "hunter2" not in str(found.value) + caplog.text
 
 
 @pytest.mark.parametrize(
