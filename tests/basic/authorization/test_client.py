@@ -314,7 +314,7 @@ async def test_request_that_always_gets_401_fails_after_one_repetition() -> None
         assert len(world.opened) == 2
 
 
-@pytest.mark.parametrize("at_once", [1, 20])
+@pytest.mark.parametrize("at_once", [1, 5])
 @pytest.mark.attack("A10")
 async def test_calls_with_401_without_end_cause_two_sign_ins_and_no_more_for_some_time(
     at_once: int, monkeypatch: pytest.MonkeyPatch
@@ -388,10 +388,10 @@ async def test_token_without_refresh_token_ends_with_a_new_sign_in() -> None:
 
 
 @pytest.mark.attack("A9")
-async def test_hundred_requests_with_an_ended_token_cause_one_refresh() -> None:
+async def test_many_requests_with_an_ended_token_cause_one_refresh() -> None:
     async with connected() as (client, world):
         world.auth.tokens.clear()
-        results = await asyncio.gather(*(client.call_tool("read") for _ in range(100)))
+        results = await asyncio.gather(*(client.call_tool("read") for _ in range(20)))
         assert {result.text for result in results} == {"read"}
         assert len(world.auth.requests("/token")) == 2
 

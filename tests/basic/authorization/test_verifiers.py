@@ -597,8 +597,7 @@ async def test_tokens_and_secrets_are_in_no_log_trace_or_repr(
     caplog.set_level(logging.DEBUG)
     asyncio.get_running_loop().set_debug(True)
     async with key_server() as issuer:
-        tokens = [*attacks(issuer).values(), issuer.token(), "marker-opaque"]
-        few = tokens[-2:]
+        tokens = [*[*attacks(issuer).values()][::4], issuer.token(), "marker-opaque"]
         server = Server("s", trace=tracer())
         issuer.introspected["marker-opaque"] = active(aud="https://other.example", username="marker-name")
         jwt = Protection(RESOURCE, [issuer.issuer], JwtVerifier())
@@ -608,7 +607,7 @@ async def test_tokens_and_secrets_are_in_no_log_trace_or_repr(
             for path in ("", "/jwks", "/introspect"):
                 issuer.documents = {path: failing(500)} if path else {}
                 async with served_over_http(server, authorization=protection) as web:
-                    bodies += [await bearer(web, token).post(modern_call("x")) for token in (few if path else tokens)]
+                    bodies += [await bearer(web, token).post(modern_call("x")) for token in tokens]
         seen = "".join([caplog.text, *capsys.readouterr(), *(f"{reply.headers}{reply.body!r}" for reply in bodies)])
         seen += f"{jwt!r}{asking!r}{vars(jwt)!r}"
     assert "marker" not in seen
