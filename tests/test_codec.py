@@ -172,35 +172,32 @@ def write(value: object, revision: Revision) -> Object:
 
 @pytest.mark.skipif(settings.DATA is None, reason="the official schemas are not here")
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-@pytest.mark.parametrize("value", FULL, ids=lambda value: type(value).__name__)
-def test_encode_result_is_valid_in_each_revision(value: object, revision: Revision) -> None:
-    name = {"CallToolResult": "" if revision is R2024_10_07 else "CallToolResult"}.get(
-        type(value).__name__, type(value).__name__
-    )
-    if name not in definitions(revision.name):
-        pytest.skip(f"{revision} has no {type(value).__name__}")
-    assert validator(revision.name, name).errors(write(value, revision)) == []
+def test_encode_result_is_valid_in_each_revision(revision: Revision) -> None:
+    checked = set[str]()
+    for value in FULL:
+        name = type(value).__name__
+        if name in definitions(revision.name) and (name, revision) != ("CallToolResult", R2024_10_07):
+            assert validator(revision.name, name).errors(write(value, revision)) == [], name
+            checked.add(name)
+    assert len(checked) >= 16
 
 
 @pytest.mark.skipif(settings.DATA is None, reason="the official schemas are not here")
-@pytest.mark.parametrize(
-    ("method", "revision"),
-    [(row.name, r) for row in METHODS for r in LEGACY if row.name in PARAMS and row.since <= r],
-    ids=str,
-)
-def test_encode_params_are_valid_in_each_revision(method: str, revision: Revision) -> None:
-    name = name_of_method("2024-11-05" if revision is R2024_10_07 else revision.name, method)
-    assert name is not None
-    message: Object = {"method": method, "params": write(PARAMS[method], revision)}
-    if "jsonrpc" in str(definitions(revision.name)[name]):  # from 2025-11-25 on, the envelope is in the definition
-        message |= {"jsonrpc": "2.0"} | ({} if method.startswith("notifications/") else {"id": 1})
-    assert validator(revision.name, name).errors(message) == []
+@pytest.mark.parametrize("revision", LEGACY, ids=str)
+def test_encode_params_are_valid_in_each_revision(revision: Revision) -> None:
+    for method in [row.name for row in METHODS if row.name in PARAMS and row.since <= revision]:
+        name = name_of_method("2024-11-05" if revision is R2024_10_07 else revision.name, method)
+        assert name is not None
+        message: Object = {"method": method, "params": write(PARAMS[method], revision)}
+        if "jsonrpc" in str(definitions(revision.name)[name]):  # from 2025-11-25 on, the envelope is in the definition
+            message |= {"jsonrpc": "2.0"} | ({} if method.startswith("notifications/") else {"id": 1})
+        assert validator(revision.name, name).errors(message) == [], method
 
 
 @pytest.mark.parametrize("revision", LEGACY, ids=str)
-@pytest.mark.parametrize("value", PLAIN, ids=lambda value: type(value).__name__)
-def test_encode_writes_no_member_that_the_revision_lacks(value: object, revision: Revision) -> None:
-    assert set(write(value, revision)) <= set(shape_of(type(value), revision))
+def test_encode_writes_no_member_that_the_revision_lacks(revision: Revision) -> None:
+    for value in PLAIN:
+        assert set(write(value, revision)) <= set(shape_of(type(value), revision)), type(value).__name__
 
 
 @pytest.mark.parametrize("value", [*FULL, *PARAMS.values()], ids=lambda value: type(value).__name__)
