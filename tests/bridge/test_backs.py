@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, Implementation, RemoteError, Server, TextContent
+from mcp_ref.bridge.backs import MAX_COUNTED_KEYS
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
@@ -249,3 +250,10 @@ async def test_bridge_refuses_a_call_if_its_pool_stays_full(monkeypatch: pytest.
         assert refused.value.code == -32603
         assert text_of(await send(client, "tools/call", retry_of(CALL, first, {"1": NAME}), ALL)) == "accept Ann"
         assert (await send(client, "tools/call", CALL, ALL))["resultType"] == "input_required"
+
+
+def test_back_server_counts_the_failures_of_a_limited_number_of_keys() -> None:
+    back = Bridge(servers={"back": ["x"]}).backs["back"]
+    for key in range(MAX_COUNTED_KEYS + 1):
+        back._count_failure(key, failures_without_pause=1)
+    assert list(back._failures) == [MAX_COUNTED_KEYS]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import AsyncExitStack
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,6 +14,7 @@ from mcp_ref import McpError, RemoteError
 from mcp_ref.basic.access import Access, SubscribedResource, Subscriptions
 from mcp_ref.bridge import changes
 from mcp_ref.bridge.bridge import Bridge
+from mcp_ref.bridge.namespaces import Namespace
 from mcp_ref.jsonrpc.messages import Object, Response
 from tests.bridge.back import make_back
 from tests.bridge.links import linked, two_users
@@ -143,3 +145,26 @@ async def test_bridge_leaves_subscriptions_for_other_principals(monkeypatch: pyt
         for number in (3, 4):  # the ended ones do not count
             await stack.enter_async_context(ann.subscribe(f"note://{number}"))
         await stack.enter_async_context(bob.subscribe("note://1"))
+
+
+async def test_close_of_the_changes_ends_the_subscriptions_of_the_bridge() -> None:
+    async with linked(make_back("2025-11-25"), LATEST) as (client, bridge), client.subscribe("note://1"):
+        [watch] = bridge.relay.changes._watches.values()
+        await bridge.relay.changes.close()
+        assert watch.task.done() and not bridge.relay.changes._watches
+
+
+def test_list_that_keeps_changing_is_reported_ever_more_rarely_until_it_is_quiet(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now, pauses, made = [100.0], list[float](), changes.Changes({}, Namespace(["a"], True))
+    loop = SimpleNamespace(time=lambda: now[0], call_later=lambda pause, *_: pauses.append(pause))
+    monkeypatch.setattr("mcp_ref.bridge.changes.asyncio.get_running_loop", lambda: loop)
+    quiet = [0.0] * (changes.BURST + 3) + [8.0, 16.5]  # the last is longer than twice the pause before it
+    for seconds in quiet:
+        now[0] += seconds
+        for _ in range(2):  # the second change is in the report of the first
+            made.list_changed("tools")
+        now[0] += pauses[-1]
+        made._report_list("tools")
+    assert pauses == [0.0] * changes.BURST + [1.0, 2.0, 4.0, 8.0, 0.0]

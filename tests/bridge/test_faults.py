@@ -12,7 +12,6 @@ import pytest
 from mcp_ref import Client, ElicitResult, McpError, RemoteError, Server, TextContent
 from mcp_ref.bridge.backs import MAX_CLIENTS
 from mcp_ref.bridge.bridge import Bridge
-from mcp_ref.bridge.changes import BURST
 from mcp_ref.host.supervisor import MAX_PAGES
 from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
@@ -109,23 +108,6 @@ async def test_bridge_reports_a_server_that_dies_in_the_handshake() -> None:
             pass
 
 
-async def test_bridge_reports_a_list_that_changes_at_every_list_ever_more_rarely() -> None:
-    server, lists = make_back("2025-11-25"), []
-
-    @server.middleware
-    async def change(request: Any, context: Any, proceed: Any) -> object:
-        if request.method == "tools/list":
-            lists.append(1)
-            server.list_changed("tools")
-        return await proceed(request)
-
-    changes: list[int] = []
-    async with linked(server, "2025-11-25", on_tools_changed=lambda: changes.append(1)) as (client, _):
-        for _ in range(200):
-            await client.list_tools()
-        assert len(lists) == 200 and BURST <= len(changes) <= BURST + 2
-
-
 @pytest.mark.breaks("cursor_moves")
 async def test_bridge_lists_an_endless_server_for_a_client_without_pages_only_to_the_limit() -> None:
     server = make_back("2025-11-25")
@@ -177,10 +159,10 @@ async def test_bridge_passes_a_large_result_on() -> None:
 
     @server.tool()
     async def large() -> TextContent:
-        return TextContent("x" * 8_000_000)
+        return TextContent("x" * 2_000_000)
 
     async with linked(server, LATEST) as (client, _):
-        assert len((await client.call_tool("large")).text) == 8_000_000
+        assert len((await client.call_tool("large")).text) == 2_000_000
 
 
 async def test_bridge_waits_for_a_free_client_of_a_full_pool() -> None:

@@ -151,31 +151,6 @@ def test_mask_hides_a_secret_in_a_content(text: str) -> None:
 
 @pytest.mark.attack("recording-secrets")
 @pytest.mark.parametrize(
-    "text",
-    [
-        '{"dsn": "postgres://user:hunter2@host/db"}',
-        '{"uri": "https://a/cb#access_token=hunter2"}',
-        '{"uri": "https://a/cb?t%6Fken=hunter2"}',
-        '{"uri": "https://a/cb?x=1&key=hunter2"}',
-        '{"content": [{"type": "text", "text": "{\\"token\\": \\"hunter2\\"}"}]}',
-        '{"content": [{"type": "text", "text": "set API_KEY=hunter2 and restart"}]}',
-    ],
-)
-def test_mask_hides_a_secret_in_a_url_or_in_json_within_a_text(text: str) -> None:
-    for data in (text.encode(), text.encode() + b"\xff"):
-        shown = mask(Frame("client", content(data)))
-        assert shown.masked and SECRET.encode() not in format_event(shown)
-
-
-@pytest.mark.attack("recording-secrets")
-@pytest.mark.parametrize("name", ["pa\u017f\u017fword", "to\u212aen", "\\u0074oken", "T-O-K-E-N", "api key"])
-def test_mask_hides_a_secret_under_a_disguised_name(name: str) -> None:
-    event = mask(Frame("client", content(f'{{"{name}": "hunter2"}}'.encode())))
-    assert event.masked and SECRET.encode() not in format_event(event)
-
-
-@pytest.mark.attack("recording-secrets")
-@pytest.mark.parametrize(
     "words",
     [
         ("postgres://user:hunter2@host/db",),
@@ -192,35 +167,38 @@ def test_mask_head_hides_a_secret_in_the_words_of_a_command(words: tuple[str, ..
     assert head.command[0] == "server" and head.command[-2:] == ("--verbose", "last")
 
 
-@pytest.mark.attack("recording-secrets")
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        ("X-Auth", "hunter2"),
-        ("Ocp-Apim-Subscription-Key", "hunter2"),
-        ("DPoP", "hunter2"),
-        ("X-Other", "Bearer\thunter2"),
-        ("WWW-Authenticate", 'Bearer resource_metadata="https://a/?token=hunter2"'),
-        ("Location", "https://a/cb#access_token=hunter2"),
-        ("Origin", "http://user:hunter2@a"),
-    ],
-)
-def test_mask_hides_a_secret_in_a_header(name: str, value: str) -> None:
-    shown = mask(HttpResponse(1, 200, ((name, value),)))
-    assert shown.masked and SECRET.encode() not in format_event(shown)
+TEXTS = [
+    '{"dsn": "postgres://user:hunter2@host/db"}',
+    '{"uri": "https://a/cb#access_token=hunter2"}', '{"uri": "https://a/cb?t%6Fken=hunter2"}',
+    '{"uri": "https://a/cb?x=1&key=hunter2"}',
+    '{"content": [{"type": "text", "text": "{\\"token\\": \\"hunter2\\"}"}]}',
+    '{"content": [{"type": "text", "text": "set API_KEY=hunter2 and restart"}]}',
+]  # fmt: skip
+"""Secrets in a URL, or in JSON within a text."""
+DISGUISED = ["pa\u017f\u017fword", "to\u212aen", "\\u0074oken", "T-O-K-E-N", "api key"]
+HEADERS = [
+    ("X-Auth", "hunter2"), ("Ocp-Apim-Subscription-Key", "hunter2"), ("DPoP", "hunter2"),
+    ("X-Other", "Bearer\thunter2"), ("WWW-Authenticate", 'Bearer resource_metadata="https://a/?token=hunter2"'),
+    ("Location", "https://a/cb#access_token=hunter2"), ("Origin", "http://user:hunter2@a"),
+]  # fmt: skip
 
 
 @pytest.mark.attack("recording-secrets")
 @pytest.mark.parametrize(
     "event",
     [
+        *(Frame("client", content(text.encode() + end)) for text in TEXTS for end in (b"", b"\xff")),
+        *(Frame("client", content(f'{{"{name}": "hunter2"}}'.encode())) for name in DISGUISED),
+        *(HttpResponse(1, 200, (header,)) for header in HEADERS),
         Gap(1, because="a header line must be `name: value`, not 'Authorization : hunter2'"),
         HttpRequest(1, "POST", "/token", (), content(b"code=hunter2&client_secret=hunter2\r\n")),
         HttpEvent(1, content(b"{}"), id="token=hunter2"),
     ],
+    ids=str,
 )
-def test_mask_hides_a_secret_in_a_gap_a_form_and_an_event_id(event: Event) -> None:
-    assert SECRET.encode() not in format_event(mask(event)) and mask(event).masked
+def test_mask_hides_a_secret_in_a_url_a_text_a_header_a_gap_a_form_or_an_event_id(event: Event) -> None:
+    shown = mask(event)
+    assert shown.masked and SECRET.encode() not in format_event(shown)
 
 
 @pytest.mark.attack("recording-secrets")

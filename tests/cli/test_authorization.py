@@ -172,10 +172,8 @@ def test_list_with_no_browser_exits_with_4(world: World) -> None:
 def test_step_up_without_a_terminal_names_all_scopes(alone: World, capsys: Captured) -> None:
     assert main(["login", "--", alone.url]) == 0
     assert main(["call", "add_note", "text=milk", "--", alone.url]) == 4
-    line = capsys.readouterr().err.splitlines()[-1]
-    assert (
-        line == f"sign in for more scopes with: python3 -m mcp_ref login --scope 'notes:read notes:write' {alone.url}"
-    )
+    command = f"python3 -m mcp_ref login --scope 'notes:read notes:write' {alone.url}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"sign in for more scopes with: {command}"
     assert main(["login", "--scope", "notes:read notes:write", "--", alone.url]) == 0
     assert main(["call", "add_note", "text=milk", "--", alone.url]) == 0
     assert len(alone.opened) == 2

@@ -93,9 +93,8 @@ def test_list_shows_the_servers_and_the_full_names_of_what_they_offer(two: list[
     assert main(["list", *two]) == 0
     out = capsys.readouterr().out
     assert out.startswith("weather  ready, revision 2026-07-28\ncalculator  ready, revision 2026-07-28\n\nTools\n")
-    assert (
-        "\n  calculator.forecast\n" in out and "\n  weather.forecast  city: string\n      Return the forecast.\n" in out
-    )
+    assert "\n  calculator.forecast\n" in out
+    assert "\n  weather.forecast  city: string\n      Return the forecast.\n" in out
     assert "\n  weather.docs://intro  text/plain\n" in out and "\n  weather.summary  topic\n" in out
 
 
@@ -109,10 +108,8 @@ def test_file_without_servers_says_so(tmp_path: Path, capsys: Captured) -> None:
 def test_list_json_has_full_names(two: list[str], capsys: Captured) -> None:
     assert main(["list", "--json", *two]) == 0
     listed = json.loads(capsys.readouterr().out)
-    assert [(server["name"], server["state"]) for server in listed["servers"]] == [
-        ("weather", "ready"),
-        ("calculator", "ready"),
-    ]
+    states = {server["name"]: server["state"] for server in listed["servers"]}
+    assert states == {"weather": "ready", "calculator": "ready"}
     assert {"calculator.forecast", "weather.forecast"} <= {tool["name"] for tool in listed["tools"]}
     assert listed["resources"][0]["uri"] == "weather.docs://intro" and listed["prompts"][0]["name"] == "weather.summary"
 
@@ -177,10 +174,8 @@ server.run()"""
 def test_call_starts_only_the_server_of_its_name(tmp_path: Path, capsys: Captured) -> None:
     started = tmp_path / "started"
     other = entry(f"open({str(started)!r}, 'w').close()")
-    assert (
-        main(["call", "weather.forecast", "city=x", *config(tmp_path, weather=entry(WEATHER), other=other), "--yes"])
-        == 0
-    )
+    words = config(tmp_path, weather=entry(WEATHER), other=other)
+    assert main(["call", "weather.forecast", "city=x", *words, "--yes"]) == 0
     assert capsys.readouterr().out == "rain in x\n" and not started.exists()
 
 
@@ -270,10 +265,8 @@ def test_user_at_a_terminal_allows_the_exact_command_and_the_decision_is_kept(tm
     code, out, terminal = run_at_terminal(b"n\n", *words)
     assert (code, out) == (3, "") and "was refused: the user refused" in terminal
     code, out, terminal = run_at_terminal(b"y\n", *words)
-    assert (code, out) == (
-        0,
-        "rain in Ghent\n",
-    ) and "Start this server? (A yes is also valid later, in this folder, until" in terminal
+    assert (code, out) == (0, "rain in Ghent\n")
+    assert "Start this server? (A yes is also valid later, in this folder, until" in terminal
     assert all(word in terminal for word in ("start: server weather", "mcp.json", command))
     assert (state / "approvals.json").stat().st_mode & 0o777 == 0o600 or os.name == "nt"
     code, out, terminal = run_at_terminal(b"", *words)

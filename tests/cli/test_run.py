@@ -74,10 +74,8 @@ def test_run_names_a_server_of_another_copy_of_the_package(tmp_path: Path) -> No
     copy = "class Server:\n    def run(self): pass\n\nServer.__module__ = 'vendor.protocol.server.server'\n"
     done = run_file(serving(tmp_path, f"{copy}server = Server()\n"))
     assert done.returncode == 2
-    assert (
-        b"'server' is a Server of another copy of this package; run it with that copy: python3 -m vendor.protocol"
-        in done.stderr
-    )
+    advice = "run it with that copy: python3 -m vendor.protocol"
+    assert f"'server' is a Server of another copy of this package; {advice}" in done.stderr.decode()
 
 
 @pytest.mark.parametrize(

@@ -90,9 +90,8 @@ def _check(rng: random.Random, scene: Scene, places: set[str], secrets: set[str]
         assert sum(warning.startswith(f'"{name}" ') for warning in start.warnings) == 1, f"{name}: {start.warnings}"
     columns = rng.choice(COLUMNS)
     rows = start.text(columns).split("\n")
-    assert (
-        "".join(row.removeprefix("    | ") if row.startswith("    | ") else f"\n{row}" for row in rows) == f"\n{text}"
-    )
+    mark = "    | "
+    assert "".join(row.removeprefix(mark) if row.startswith(mark) else f"\n{row}" for row in rows) == f"\n{text}"
     assert columns is None or max(map(len, rows)) <= columns
     before = digest(scene)
     for name, value in list(scene.env_file.items()):

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -59,9 +60,8 @@ async def converse(server: list[str] | str, revision: str) -> list[object]:
         for a in (1, 2):
             said.append(await client.call_tool("add", {"a": a, "b": 2}))
         said.append(await client.call_tool("test_tool_with_logging"))
-        said.append(
-            await client.call_tool("test_tool_with_progress", on_progress=lambda *progress: said.append(progress))
-        )
+        note = said.append
+        said.append(await client.call_tool("test_tool_with_progress", on_progress=lambda *progress: note(progress)))
         said.append(await client.call_tool("test_elicitation", {"message": "Who?"}))
         said.append(await client.call_tool("test_error_handling"))
         said.append([resource.uri for resource in await client.list_resources()])
@@ -119,10 +119,9 @@ def write_recording(path: Path, *messages: tuple[str, object]) -> None:
 
 
 def call(id: int, name: str, token: object = None, **arguments: object) -> dict[str, object]:
-    meta = {"_meta": {"progressToken": token}} if token is not None else {}
-    return {
-        "jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": name, "arguments": arguments, **meta},
-    }  # fmt: skip
+    params: dict[str, object] = {"name": name, "arguments": arguments}
+    params |= {"_meta": {"progressToken": token}} if token is not None else {}
+    return {"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}
 
 
 def result(id: int, **members: object) -> dict[str, object]:
@@ -165,11 +164,8 @@ def test_replay_of_a_request_that_was_not_recorded_names_the_nearest_one(tmp_pat
     write_recording(path, ("client", call(1, "add", a=1)), ("server", result(1, n=4)),
                     ("client", call(2, "subtract", a=1)), ("server", result(2, n=6)))  # fmt: skip
     found, status, said = replayed(path, call(5, "add", a=2))
-    error = found[0]["error"]
-    assert (
-        isinstance(error, dict)
-        and 'the nearest recorded request is: tools/call {"arguments": {"a": 1}' in error["message"]
-    )
+    nearest = 'the nearest recorded request is: tools/call {"arguments": {"a": 1}'
+    assert nearest in cast(Any, found[0]["error"])["message"]
     assert status == 1 and b"not recorded: tools/call" in said
 
 
@@ -228,9 +224,8 @@ def test_replay_of_another_revision_is_refused_so_that_clients_can_choose(tmp_pa
     if recorded != MODERN:
         asked = {**opening, "params": {"protocolVersion": recorded}}
     write_recording(path, ("client", asked), ("server", result(1, protocolVersion=recorded)))
-    wrong = {
-        "jsonrpc": "2.0", "id": 7, "method": "server/discover", "params": {"_meta": {PROTOCOL_VERSION: "2030-01-01"}},
-    }  # fmt: skip
+    params = {"_meta": {PROTOCOL_VERSION: "2030-01-01"}}
+    wrong = {"jsonrpc": "2.0", "id": 7, "method": "server/discover", "params": params}
     found, status, _ = replayed(path, wrong)
     hint = f"the recording is of revision {recorded}; `replay --revision` converts it to another one"
     error: object = {"code": -32601, "message": f"server/discover is not in the recording; {hint}"}
@@ -324,9 +319,7 @@ async def test_replay_client_finds_no_difference_in_the_same_server_and_each_in_
     events_of(path)
     done = rerun(path, *EVERYTHING)
     assert (done.returncode, done.stdout) == (0, b""), done
-    changed = path.read_text().replace(
-        '{\\"type\\":\\"text\\",\\"text\\":\\"3\\"}', '{\\"type\\":\\"text\\",\\"text\\":\\"5\\"}'
-    )
+    changed = path.read_text().replace('\\"text\\":\\"3\\"}', '\\"text\\":\\"5\\"}')
     assert changed != path.read_text()
     path.write_text(changed)
     done = rerun(path, *EVERYTHING)
@@ -339,9 +332,8 @@ def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path, dat
     error = {"jsonrpc": "2.0", "id": 1, "error": {"code": -32602, "message": "no", **data}}
     write_recording(path, ("client", call(1, "add")), ("server", error))
     done = rerun(path, *REPLAY, str(path))
-    assert (done.returncode, done.stdout) == (0, b"") and b"1 requests, 0 with a different response" in done.stderr, (
-        done
-    )
+    assert (done.returncode, done.stdout) == (0, b""), done
+    assert b"1 requests, 0 with a different response" in done.stderr
 
 
 async def test_rerun_ends_the_server(tmp_path: Path) -> None:
