@@ -257,3 +257,10 @@ def test_back_server_counts_the_failures_of_a_limited_number_of_keys() -> None:
     for key in range(MAX_COUNTED_KEYS + 1):
         back._count_failure(key, failures_without_pause=1)
     assert list(back._failures) == [MAX_COUNTED_KEYS]
+
+
+async def test_back_server_forgets_the_failed_starts_when_a_client_has_connected() -> None:
+    bridge = Bridge(servers={"back": make_back("2025-11-25")})
+    bridge.backs["back"]._count_failure(None, failures_without_pause=1)  # so the next start needs no pause
+    async with Client(bridge, revision="2025-11-25"):
+        assert bridge.backs["back"]._failures == {}

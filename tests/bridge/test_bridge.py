@@ -334,14 +334,16 @@ async def test_bridge_of_several_servers_names_the_server_in_each_message_to_the
     assert messages == ["[one] Your name?", "[two] Your name?"] * 2
 
 
-async def test_bridge_of_several_servers_serves_the_others_if_one_cannot_start() -> None:
+async def test_bridge_of_several_servers_serves_the_others_if_one_cannot_start(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     servers = {"gone": ["/no/such/program"], "one": make_back("2025-06-18")}
     async with linked(servers, LATEST) as (client, bridge):
         assert (await client.list_tools())[0].name.startswith("one__")
         with pytest.raises(RemoteError, match="gone"):
             await client.call_tool("gone__x")
         assert bridge.server.catalog.tools.parameter_headers("unknown__x") == {}
-        assert bridge.status()[0].last_error
+        assert bridge.status()[0].last_error and "gone could not be started: " in caplog.text
 
 
 async def test_bridge_offers_only_the_tools_that_the_configuration_allows(tmp_path: Any) -> None:

@@ -257,7 +257,7 @@ async def test_replayed_call_is_served_by_another_process_with_the_same_key() ->
 async def test_concurrent_calls_get_their_own_input_requests_in_random_interleavings(
     revision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Play 100 pairs of calls of each revision, five pairs at once, or 500 with MCP_REF_COMBINATIONS=all."""
+    """Play 50 pairs of calls of each revision, five pairs at once, or 500 with MCP_REF_COMBINATIONS=all."""
     monkeypatch.setattr("mcp_ref.bridge.held.QUIET_SECONDS", 0.001)
     server = Server("back", revisions=[revision])
 
@@ -288,7 +288,7 @@ async def test_concurrent_calls_get_their_own_input_requests_in_random_interleav
 
     dice = random.Random(7)
     async with linked(server) as (client, _):
-        for _ in range(100 if settings.COMBINATIONS == "all" else 20):
+        for _ in range(100 if settings.COMBINATIONS == "all" else 10):
             texts = await asyncio.gather(*(play(client, who, dice) for who in "abcdefghij"))
             assert texts == [f"{who} 0 {who} 1" for who in "abcdefghij"]
 

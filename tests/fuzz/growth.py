@@ -143,20 +143,13 @@ OBJECT: Object = {
 PATTERN: Object = {"pattern": "(a|a)*b", "format": "uri"}
 
 PARSERS: dict[str, Parser] = {
-    "message": Parser(
-        lambda text: decode(text.encode()),
-        ['{"params":{', '{"params":[', "[", '{"id":"'],
+    "message": Parser(lambda text: decode(text.encode()), ['{"params":{', '{"params":[', "[", '{"id":"'],
         ['"n#":1,', '"n":1,', "1,", "[", "{", '"n":{', "\\u0041", '"\\n",', '{"method":"m","id":#},', "9"],
-        ["", '"n":1},"jsonrpc":"2.0","method":"m","id":1}', "1]", '"}'],
-    ),
-    "search_ends": Parser(
-        lambda text: is_response(text.encode(), None), ['{"result":{', "{", '{"id":"'],
-        [NAMES, '"n":1,', "1,", "[", "]", "{", "}", "\\", '\\"', '"', '"id":#,', "9"], ["", '},"id":7}'],
-    ),
-    "lines": Parser(
-        lambda text: _in_pieces(LineReader(lambda message: None).feed, text), OPEN,
-        ["\n", " ", '{"jsonrpc":"2.0","method":"m"}\n', "[]\n", "\r\n"], ["", "\n"],
-    ),
+        ["", '"n":1},"jsonrpc":"2.0","method":"m","id":1}', "1]", '"}']),
+    "search_ends": Parser(lambda text: is_response(text.encode(), None), ['{"result":{', "{", '{"id":"'],
+        [NAMES, '"n":1,', "1,", "[", "]", "{", "}", "\\", '\\"', '"', '"id":#,', "9"], ["", '},"id":7}']),
+    "lines": Parser(lambda text: _in_pieces(LineReader(lambda message: None).feed, text), OPEN,
+        ["\n", " ", '{"jsonrpc":"2.0","method":"m"}\n', "[]\n", "\r\n"], ["", "\n"]),
     "requests": Parser(
         _requests,
         [
@@ -169,22 +162,15 @@ PARSERS: dict[str, Parser] = {
         ],
         ["", "\r\n\r\n"],
     ),
-    "response": Parser(
-        lambda text: parse_response_head(text.encode(), 100), ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 "],
-        ["N#: a\r\n", "a: b\r\n", "\r\n", " ", "Content-Length: 1\r\n"], ["", "\r\n\r\n"],
-    ),
-    "chunks": Parser(
-        _chunks, ["", "ffff\r\n"], ["1\r\na\r\n", "0", "1;a=b\r\na\r\n", ";a=b", "a:b\r\n", "\r\n"], ["", "0\r\n\r\n"]
-    ),
-    "events": Parser(
-        lambda text: _in_pieces(EventParser().feed, text),
-        ["", "data: "],
+    "response": Parser(lambda text: parse_response_head(text.encode(), 100), ["HTTP/1.1 200 OK\r\n", "HTTP/1.1 200 "],
+        ["N#: a\r\n", "a: b\r\n", "\r\n", " ", "Content-Length: 1\r\n"], ["", "\r\n\r\n"]),
+    "chunks": Parser(_chunks, ["", "ffff\r\n"], ["1\r\na\r\n", "0", "1;a=b\r\na\r\n", ";a=b", "a:b\r\n", "\r\n"],
+        ["", "0\r\n\r\n"]),
+    "events": Parser(lambda text: _in_pieces(EventParser().feed, text), ["", "data: "],
         ["data: a\n", "data\n", "\n", "id: #\n", "event: e#\n", ": c\n", "data: a\n\n", "\r", "retry: 1\n"],
-        ["", "\n\n"],
-    ),
-    "forwarded": Parser(
-        _values_of_for, ["for=a", '"', ""], ["for=#,", '"', "\\\\", ";", " ", 'a="b";', "="], ["", '"']
-    ),
+        ["", "\n\n"]),
+    "forwarded": Parser(_values_of_for, ["for=a", '"', ""], ["for=#,", '"', "\\\\", ";", " ", 'a="b";', "="],
+        ["", '"']),
     "uri": Parser(canonical_uri, ["a://b/", "a:", *OPEN], ["a#/"], size=8 * MAX_URI_LENGTH),
     "readings": Parser(readings, ["a://b/", "a:", *OPEN], ["a#/"], size=8 * MAX_URI_LENGTH),
     "web URL": Parser(browser_host, ["https://a/", *OPEN], ["a.", "xn--a."]),
@@ -194,36 +180,21 @@ PARSERS: dict[str, Parser] = {
     "template": Parser(UriTemplate, ["a:", ""], ["{a#}", "{", "{+a#*}", "{?a#,b#}", "{a:5}", ",a#"], ["", "}"]),
     "match path": Parser(partial(_match, "a:{b}{c}{d}"), ["a:"], ["a", "#"], size=MAX_URI_LENGTH),
     "match list": Parser(partial(_match, "a:{/b*}{.c*}{;d*}"), ["a:"], ["/a", ".a", ";a=#"], size=MAX_URI_LENGTH),
-    "match query": Parser(
-        partial(_match, "a:{+b}/{c}{?d,e*}"), ["a:", "a:?"], ["/a", "d=#&", "&n#=1", "?"], size=MAX_URI_LENGTH
-    ),
-    "challenges": Parser(
-        lambda text: parse_challenges([text]),
-        ["Bearer ", ""],
-        ["a#=b, ", 'a="b', "Bearer a=b, ", "Basic ", "a,", "=", '\\"', "a=b ", "AAAA"],
-    ),
+    "match query": Parser(partial(_match, "a:{+b}/{c}{?d,e*}"), ["a:", "a:?"], ["/a", "d=#&", "&n#=1", "?"],
+        size=MAX_URI_LENGTH),
+    "challenges": Parser(lambda text: parse_challenges([text]), ["Bearer ", ""],
+        ["a#=b, ", 'a="b', "Bearer a=b, ", "Basic ", "a,", "=", '\\"', "a=b ", "AAAA"]),
     "scopes": Parser(lambda text: split_scopes([text]), [""], ["s# ", "s "]),
-    "response of a sign-in": Parser(
-        partial(read_response, SignIn("https://a", True, "", "", "s", "")),
-        ["code=a&"],
-        ["n#=1&", "code=a&", "state=s&"],
-    ),
-    "resource metadata": Parser(
-        lambda text: parse_resource_metadata(text.encode()),
+    "response of a sign-in": Parser(partial(read_response, SignIn("https://a", True, "", "", "s", "")), ["code=a&"],
+        ["n#=1&", "code=a&", "state=s&"]),
+    "resource metadata": Parser(lambda text: parse_resource_metadata(text.encode()),
         ['{"resource":"https://a","authorization_servers":[', '{"resource":"https://a",'],
-        ['"https://a/#",', '"n#":"a",'],
-        ['"https://a"]}', '"a":1}'],
-    ),
-    "server metadata": Parser(
-        lambda text: parse_server_metadata(text.encode(), "https://a", "s"),
-        ['{"issuer":"https://a","scopes_supported":[', '{"issuer":"https://a",'],
-        ['"s#",', '"n#":"a",'],
-        ['"a"]}', '"a":1}'],
-    ),
-    "key set": Parser(
-        lambda text: parse_key_set(text.encode()), ['{"keys":['],
-        ['{"kty":"EC","crv":"P-256","kid":"#","x":"AA","y":"AA"},', '{"kty":"a#"},'], ["{}]}"],
-    ),
+        ['"https://a/#",', '"n#":"a",'], ['"https://a"]}', '"a":1}']),
+    "server metadata": Parser(lambda text: parse_server_metadata(text.encode(), "https://a", "s"),
+        ['{"issuer":"https://a","scopes_supported":[', '{"issuer":"https://a",'], ['"s#",', '"n#":"a",'],
+        ['"a"]}', '"a":1}']),
+    "key set": Parser(lambda text: parse_key_set(text.encode()), ['{"keys":['],
+        ['{"kty":"EC","crv":"P-256","kid":"#","x":"AA","y":"AA"},', '{"kty":"a#"},'], ["{}]}"]),
     "token": Parser(parse_jws, ["", "e30."], ["e30.", "a", "A", "."]),
     "header value": Parser(decode_value, ["", "=?base64?"], ["QUFB", " ", "\t"], ["", "?=", "x"]),
     "parameter headers": Parser(
@@ -239,29 +210,21 @@ PARSERS: dict[str, Parser] = {
     ),
     "meta keys": Parser(_json(check_meta_keys), ["{"], ['"n#":1,', '"a.b#/c":1,'], ['"a":1}']),
     "media": Parser(lambda text: check_media(text, "image/png"), [""], ["AAAA", "=", "\n"]),
-    "input requests": Parser(
-        _json(read_input_requests), ['{"inputRequests":{'], ['"n#":{"method":"roots/list"},', '"n#":{},'],
-        ['"a":{"method":"roots/list"}}}'],
-    ),
+    "input requests": Parser(_json(read_input_requests), ['{"inputRequests":{'],
+        ['"n#":{"method":"roots/list"},', '"n#":{},'], ['"a":{"method":"roots/list"}}}']),
     "tools": Parser(
         _read(ListToolsResult),
         ['{"tools":['],
         ['{"name":"n#","inputSchema":{"type":"object"}},', '{"name":"n","icons":[{"src":"a:#"}],"inputSchema":{}},'],
         ['{"name":"n","inputSchema":{"type":"object"}}],"ttlMs":0,"cacheScope":"private","resultType":"complete"}'],
     ),
-    "call result": Parser(
-        _read(CallToolResult), ['{"resultType":"complete","content":['], BLOCKS, ['{"type":"text","text":""}]}']
-    ),
-    "cut result": Parser(
-        _cut, ['{"content":[', '{"content":[],"structuredContent":['], [*BLOCKS, '[{"a#":', "1,"],
-        ['{"type":"text","text":""}]}'],
-    ),
-    "prompt": Parser(
-        _read(GetPromptResult),
-        ['{"resultType":"complete","messages":['],
+    "call result": Parser(_read(CallToolResult), ['{"resultType":"complete","content":['], BLOCKS,
+        ['{"type":"text","text":""}]}']),
+    "cut result": Parser(_cut, ['{"content":[', '{"content":[],"structuredContent":['], [*BLOCKS, '[{"a#":', "1,"],
+        ['{"type":"text","text":""}]}']),
+    "prompt": Parser(_read(GetPromptResult), ['{"resultType":"complete","messages":['],
         ['{"role":"user","content":{"type":"text","text":"#"}},'],
-        ['{"role":"user","content":{"type":"text","text":""}}]}'],
-    ),
+        ['{"role":"user","content":{"type":"text","text":""}}]}']),
     "sampling": Parser(
         _read(CreateMessageRequestParams),
         ['{"maxTokens":1,"messages":['],
@@ -271,18 +234,13 @@ PARSERS: dict[str, Parser] = {
         ],
         ['{"role":"user","content":{"type":"text","text":""}}]}'],
     ),
-    "elicitation schema": Parser(
-        _json(lambda value: schema_fault(value, R2025_11_25)),
+    "elicitation schema": Parser(_json(lambda value: schema_fault(value, R2025_11_25)),
         [INNER, '{"type":"object","required":['],
         ['"n#":{"type":"string"},', '"n#":{"type":"string","enum":["a"]},', '"n#",'],
-        ['"a":{"type":"string"}}}', '"a"],"properties":{}}'],
-    ),
+        ['"a":{"type":"string"}}}', '"a"],"properties":{}}']),
     "elicitation content": Parser(
-        _json(partial(content_errors, {"type": "object", "properties": {"a": {"type": "string"}}})),
-        ["{"],
-        ['"n#":1,', '"n#":"a",'],
-        ['"a":1}'],
-    ),
+        _json(partial(content_errors, {"type": "object", "properties": {"a": {"type": "string"}}})), ["{"],
+        ['"n#":1,', '"n#":"a",'], ['"a":1}']),
     "schema": Parser(
         _json(compile_schema),
         ["{", INNER, '{"$defs":{"a":{', '{"enum":[', '{"required":['],
@@ -292,15 +250,10 @@ PARSERS: dict[str, Parser] = {
     "unique items": Parser(partial(_valid, UNIQUE), ["["], ["[#],", '"a#",', '{"a":#},', "1.0,", "#e1,"], ["0]"]),
     "properties": Parser(partial(_valid, OBJECT), ["{"], ['"n#":1,', '"a#":1,'], ['"a":1}']),
     "pattern": Parser(partial(_valid, PATTERN), ['"'], ["a", "b", "#"], ['"', 'x"']),
-    "redact": Parser(
-        _json(redact),
-        ['{"a":[', '{"a":"'],
-        ['{"name":"Authorization","value":"a"},', '{"token":"#"},', "Bearer a ", "token=a&", "a"],
-        ["0]}", '"}'],
-    ),
-    "hidden text": Parser(
-        _json(hidden_text_warnings), ['{"a":[', '{"a":"'], ['"\\u202e",', "\\u202e", "a"], ["0]}", '"}']
-    ),
+    "redact": Parser(_json(redact), ['{"a":[', '{"a":"'],
+        ['{"name":"Authorization","value":"a"},', '{"token":"#"},', "Bearer a ", "token=a&", "a"], ["0]}", '"}']),
+    "hidden text": Parser(_json(hidden_text_warnings), ['{"a":[', '{"a":"'], ['"\\u202e",', "\\u202e", "a"],
+        ["0]}", '"}']),
     "escape": Parser(escape_hidden, [""], []),
     "show": Parser(lambda text: show_text(text, io.StringIO()), [""], []),
 }  # fmt: skip
