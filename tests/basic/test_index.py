@@ -279,42 +279,6 @@ async def test_notification_to_client_never_gets_a_response(revision: str) -> No
         await wire.nothing_more()
 
 
-@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
-@KINDS
-@LEGACY_REVISIONS
-async def test_notification_from_server_has_no_id(kind: str, revision: str) -> None:
-    server = Server("s")
-
-    @server.resource("test://told")
-    async def told(context: Context) -> str:
-        await context.log("error", "a log message")
-        await context.report_progress(1)
-        return "told"
-
-    async with connected_client(server, kind, revision) as wire:
-        asked: Object = {"uri": "test://told", "_meta": {"progressToken": "t"}}
-        log, progress = await wire.ask("resources/read", asked), await wire.receive_object()
-        assert (await wire.receive_object())["id"] == "q"
-        server.resources.add("test://new", lambda: "new")
-        changed = await wire.receive_object()
-        methods = [message["method"] for message in (log, progress, changed)]
-        expected = ["notifications/message", "notifications/progress", "notifications/resources/list_changed"]
-        assert methods == expected
-        assert all("id" not in message for message in (log, progress, changed))
-
-
-@pytest.mark.spec("2025-03-26..2025-11-25/basic/index#notifications-2", "2024-11-05/basic/messages#notifications-1")
-async def test_notification_from_client_has_no_id() -> None:
-    async with raw_session(lambda t: Client(t, roots=[])) as (client, wire):
-        await client.set_roots(["/tmp"])
-        assert await wire.receive() == {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}
-        with pytest.raises(TimeoutError):
-            await client.ping(timeout=0.01)
-        assert (await wire.receive_object())["method"] == "ping"
-        cancelled = await wire.receive_object()
-        assert (cancelled["method"], "id" in cancelled) == ("notifications/cancelled", False)
-
-
 # ------------------------------------------------------------------------------------------------ batches
 
 

@@ -61,6 +61,8 @@ async def test_capability_is_declared_and_without_it_the_methods_are_not_found(r
     "2024-11-05..2025-11-25/server/tools#list-changed-notification-1",
     "2024-11-05..2025-11-25/server/prompts#list-changed-notification-1",
     "2024-11-05..2025-11-25/server/resources#list-changed-notification-1",
+    "2025-03-26..2025-11-25/basic/index#notifications-2",
+    "2024-11-05/basic/messages#notifications-1",
 )
 @KINDS
 @LEGACY_REVISIONS

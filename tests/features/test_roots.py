@@ -47,7 +47,11 @@ async def test_roots_list_has_only_the_roots_that_the_program_named(revision: st
         assert await answer_of(make, revision, "roots/list", {}) == {"roots": expected}
 
 
-@pytest.mark.spec("2024-11-05..2025-11-25/client/roots#root-list-changes-1")
+@pytest.mark.spec(
+    "2024-11-05..2025-11-25/client/roots#root-list-changes-1",
+    "2025-03-26..2025-11-25/basic/index#notifications-2",
+    "2024-11-05/basic/messages#notifications-1",
+)
 @LEGACY_REVISIONS
 async def test_roots_list_changed_is_sent_and_the_new_roots_are_listed(revision: str) -> None:
     async with raw_session(lambda t: Client(t, roots=["file:///a"], revision=revision), revision) as (client, wire):
