@@ -16,9 +16,9 @@ from mcp_ref.features.caching import CacheScope, ResponseCache
 from mcp_ref.features.tools import ListToolsResult
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import R2026_07_28
-from tests.matrix import STATELESS_KINDS
+from tests.matrix import LEGACY_REVISIONS, STATELESS_KINDS
 from tests.messages import notification, result_of
-from tests.raw_peers import Wire, connect_modern, raw_client, raw_server, reply
+from tests.raw_peers import Wire, connect_modern, connected_client, raw_client, raw_server, reply
 from tests.settings import MODERN, PATIENCE, Clock
 
 SIX: dict[str, Object] = {
@@ -70,6 +70,16 @@ async def test_six_cacheable_results_have_cache_hints_with_a_ttl_of_0_by_default
             result = result_of(await wire.ask_stateless(method, params))
             scope = "private" if method == "resources/read" else "public"
             assert result["resultType"] == "complete" and hints_in(result) == (0, scope), method
+
+
+@LEGACY_REVISIONS
+async def test_legacy_results_have_no_cache_hints(revision: str) -> None:
+    server = full(Server("s", cache_ttl=300.0, cache_scope="private"))
+    async with connected_client(server, revision=revision) as wire:
+        for method, params in SIX.items():
+            if method != "server/discover":
+                result = result_of(await wire.ask(method, params))
+                assert not {"ttlMs", "cacheScope"} & result.keys()
 
 
 async def test_cache_options_of_the_server_are_for_all_methods_or_for_each() -> None:
