@@ -263,12 +263,10 @@ async def test_body_over_bodies_size_that_its_handler_has_not_asked_for_is_refus
     assert caught.value.status == 503
 
 
-@pytest.mark.parametrize(
-    ("size", "line"), [(10, "HTTP/1.1 200 OK"), (11, "HTTP/1.1 413 Request Entity Too Large")], ids=["handler", "size"]
-)
+@pytest.mark.parametrize(("size", "line"), [(10, "HTTP/1.1 200 OK"), (11, "HTTP/1.1 413 ")], ids=["handler", "size"])
 async def test_request_that_is_refused_on_its_head_gets_no_100_continue(size: int, line: str) -> None:
     wire = Wire(respond, post(size, b"Expect: 100-continue\r\n"), limits=HttpLimits(body_size=10))
-    assert wire.take()[1] == line
+    assert wire.take()[1].startswith(line)
 
 
 @pytest.mark.parametrize(("arrived", "line"), [(b"", "HTTP/1.1 100 Continue"), (b"x", "")])
