@@ -446,6 +446,9 @@ async def test_heads_and_later_requests_share_bodies_size_and_the_largest_connec
     held[-1].respond(200, [], b"")
     await turns()
     assert len(memory._sizes) == 4 and wires[5].take()[1] == "HTTP/1.1 200 OK"
+    for wire in (wires[0], *wires[2:]):
+        wire.connection.connection_lost(None)
+    assert memory._used == 0
 
 
 @pytest.mark.parametrize("client_leaves", [False, True])

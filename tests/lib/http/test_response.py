@@ -63,9 +63,12 @@ def test_response_head_has_the_length_the_coding_and_the_end_of_the_connection(
         "HTTP/1.1 200 OK" + "\r\nX: y" * 101,
     ],
 )
-def test_response_head_that_is_not_http_is_a_bad_message(head: str) -> None:
+async def test_response_head_that_is_not_http_is_a_bad_message(head: str) -> None:
+    connection, _ = connect()
+    connection.data_received(f"{head}\r\n\r\n".encode("latin-1"))
+    connection.eof_received()
     with pytest.raises(BadMessage):
-        print(ResponseHead(f"{head}\r\n\r\n".encode("latin-1"), 100).length)
+        print((await connection.read_head()).length)
 
 
 def test_response_head_keeps_order_duplicates_and_bytes_of_headers() -> None:
