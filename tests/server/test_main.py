@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,16 +21,18 @@ from tests.server_programs import Program, serving
 from tests.settings import PATIENCE, ROOT, eventually, run
 
 
-async def test_run_inside_an_event_loop_recommends_the_coroutine() -> None:
-    with warnings.catch_warnings(), pytest.raises(RuntimeError, match=r"use `await server\.serve_stdio\(\)`"):
+@pytest.mark.parametrize(
+    ("run", "advice"),
+    [
+        (lambda: Server("s").run(), r"use `await server\.serve_stdio\(\)`"),
+        (lambda: Server("s").run_http(port=0), r"use `async with server\.serve_http\("),
+    ],
+    ids=["run", "run_http"],
+)
+async def test_run_inside_an_event_loop_recommends_the_asynchronous_form(run: Callable[[], None], advice: str) -> None:
+    with warnings.catch_warnings(), pytest.raises(RuntimeError, match=advice):
         warnings.simplefilter("error")
-        Server("s").run()
-
-
-async def test_run_http_inside_an_event_loop_recommends_the_context_manager() -> None:
-    with warnings.catch_warnings(), pytest.raises(RuntimeError, match=r"use `async with server\.serve_http\("):
-        warnings.simplefilter("error")
-        Server("s").run_http(port=0)
+        run()
 
 
 def test_run_http_with_a_port_in_use_ends_with_the_reason() -> None:
