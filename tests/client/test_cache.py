@@ -23,11 +23,8 @@ from tests.raw_stateless_server import META, MODERN, answer, asked_for, connect_
 from tests.scripted_http_server import JSON_HEADERS, SSE, Step, frame, respond_with, scripted
 from tests.settings import PATIENCE, Clock, eventually
 
-OFFERS: Object = {
-    "tools": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": {"listChanged": True},
-}
+CHANGES: Object = {"listChanged": True}
+OFFERS: Object = {"tools": CHANGES, "resources": {"subscribe": True, **CHANGES}, "prompts": CHANGES}
 
 
 def of(cache: ResponseCache | bool = True, **options: object) -> Callable[[MemoryTransport], Client]:
@@ -50,20 +47,13 @@ async def asks_nothing(wire: Wire, call: Awaitable[object]) -> object:
     return found
 
 
-KEPT: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
-    "tools/list": ("tools/list", lambda client: client.list_tools(), {"tools": []}),
-    "prompts/list": ("prompts/list", lambda client: client.list_prompts(), {"prompts": []}),
-    "resources/list": ("resources/list", lambda client: client.list_resources(), {"resources": []}),
-    "resources/templates/list": (
-        "resources/templates/list",
-        lambda client: client.list_resource_templates(),
-        {"resourceTemplates": []},
-    ),
-    "resources/read": (
-        "resources/read",
-        lambda client: client.read_resource("test://a"),
-        {"contents": [{"uri": "test://a", "text": "a"}]},
-    ),
+CONTENTS: Object = {"uri": "test://a", "text": "a"}
+KEPT: dict[str, tuple[Callable[[Client], Awaitable[object]], Object]] = {
+    "tools/list": (lambda client: client.list_tools(), {"tools": []}),
+    "prompts/list": (lambda client: client.list_prompts(), {"prompts": []}),
+    "resources/list": (lambda client: client.list_resources(), {"resources": []}),
+    "resources/templates/list": (lambda client: client.list_resource_templates(), {"resourceTemplates": []}),
+    "resources/read": (lambda client: client.read_resource("test://a"), {"contents": [CONTENTS]}),
 }
 
 
@@ -74,9 +64,9 @@ KEPT: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
     "2026-07-28/server/utilities/caching#time-to-live-ttl-field-2",
     "2026-07-28/server/utilities/caching#freshness-calculation-1,2",
 )
-@pytest.mark.parametrize("which", KEPT)
-async def test_cached_result_is_requested_again_after_its_ttl(which: str) -> None:
-    method, call, result = KEPT[which]
+@pytest.mark.parametrize("method", KEPT)
+async def test_cached_result_is_requested_again_after_its_ttl(method: str) -> None:
+    call, result = KEPT[method]
     clock = Clock()
     async with raw_session(of(ResponseCache(clock)), MODERN, OFFERS) as (client, wire):
         first = await asks(wire, call(client), method, result)
@@ -242,17 +232,13 @@ async def test_cache_keeps_neither_the_result_of_a_retry_nor_input_required() ->
     async with raw_session(of(roots=[]), MODERN, OFFERS) as (client, wire):
         for _ in range(2):
             reading = asyncio.create_task(client.read_resource("test://a"))
-            question: Object = {
-                "resultType": "input_required",
-                "inputRequests": {"q": {"method": "roots/list"}},
-                "ttlMs": 60_000,
-                "cacheScope": "public",
-            }
+            hints: Object = {"ttlMs": 60_000, "cacheScope": "public"}
+            requests: Object = {"q": {"method": "roots/list"}}
+            question: Object = {"resultType": "input_required", "inputRequests": requests, **hints}
             await wire.send(answer(await asked_for(wire, "resources/read"), question))
             again = await asked_for(wire, "resources/read")
             assert "inputResponses" in params_of(again)
-            done: Object = {"resultType": "complete", "contents": [], "ttlMs": 60_000, "cacheScope": "public"}
-            await wire.send(answer(again, done))
+            await wire.send(answer(again, {"resultType": "complete", "contents": [], **hints}))
             await reading
         assert not client.cache._results
 

@@ -78,10 +78,7 @@ async def test_ids_of_open_elicitations_need_at_most_the_memory_in_the_table(mon
     async def user(question: Question) -> ElicitResult:
         return ElicitResult("accept")
 
-    async with raw_session(lambda end: Client(end, elicitation=user, elicitation_url=True)) as (
-        client,
-        wire,
-    ):
+    async with raw_session(lambda end: Client(end, elicitation=user, elicitation_url=True)) as (client, wire):
 
         async def fill(number: int = 4 * count) -> None:
             for each in range(number):

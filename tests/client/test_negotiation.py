@@ -334,9 +334,8 @@ async def test_server_process_that_exits_raises_connection_closed_with_its_stand
     revision: str | None,
 ) -> None:
     with pytest.raises(ConnectionClosed, match="so be it"):
-        await Client(
-            quick_python("import sys; sys.stdin.readline(); sys.exit('so be it')"), revision=revision
-        ).connect()
+        command = quick_python("import sys; sys.stdin.readline(); sys.exit('so be it')")
+        await Client(command, revision=revision).connect()
 
 
 @pytest.mark.spec("2026-07-28/basic/versioning#backward-compatibility-with-initialization-based-versions-1")
@@ -405,11 +404,7 @@ sys.stdin.read()
 
 # ------------------------------------------------------------------------------------------------ the matrix
 
-SIDES = {
-    "modern": [MODERN],
-    "dual": [revision.name for revision in REVISIONS],
-    "legacy": [revision.name for revision in LEGACY],
-}
+SIDES = {"modern": [MODERN], "dual": [each.name for each in REVISIONS], "legacy": [each.name for each in LEGACY]}
 
 
 @contextlib.asynccontextmanager

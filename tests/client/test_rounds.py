@@ -174,12 +174,7 @@ async def test_request_state_is_sent_back_unchanged(state: str, asking: bool) ->
 async def test_retry_carries_the_responses_and_the_state_of_its_own_round_only() -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.create_task(call(client))
-        rounds: list[Object] = [
-            asks("s1", a=ask_user("a")),
-            asks(b=ask_user("b")),
-            asks("s3"),
-            asks("s4", a=ask_user("c")),
-        ]
+        rounds = [asks("s1", a=ask_user("a")), asks(b=ask_user("b")), asks("s3"), asks("s4", a=ask_user("c"))]
         asked = await asked_for(wire, "tools/call")
         ids, found = {json.dumps(asked["id"])}, []
         for each in rounds:
@@ -197,20 +192,17 @@ async def test_retry_carries_the_responses_and_the_state_of_its_own_round_only()
         assert found == [({"a": said("a")}, "s1"), ({"b": said("b")}, None), (None, "s3"), ({"a": said("c")}, "s4")]
 
 
-REQUESTS: dict[str, tuple[str, Callable[[Client], Awaitable[object]], Object]] = {
-    "tools/call": ("tools/call", lambda client: client.call_tool("t"), DONE),
-    "prompts/get": ("prompts/get", lambda client: client.get_prompt("p"), {"resultType": "complete", "messages": []}),
-    "resources/read": (
-        "resources/read",
-        lambda client: client.read_resource("test://x"),
-        {"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"},
-    ),
+CONTENTS: Object = {"resultType": "complete", "contents": [], "ttlMs": 0, "cacheScope": "private"}
+REQUESTS: dict[str, tuple[Callable[[Client], Awaitable[object]], Object]] = {
+    "tools/call": (lambda client: client.call_tool("t"), DONE),
+    "prompts/get": (lambda client: client.get_prompt("p"), {"resultType": "complete", "messages": []}),
+    "resources/read": (lambda client: client.read_resource("test://x"), CONTENTS),
 }
 
 
-@pytest.mark.parametrize("which", REQUESTS)
-async def test_requests_that_may_require_input_are_retried_with_the_responses(which: str) -> None:
-    method, ask, result = REQUESTS[which]
+@pytest.mark.parametrize("method", REQUESTS)
+async def test_requests_that_may_require_input_are_retried_with_the_responses(method: str) -> None:
+    ask, result = REQUESTS[method]
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
         calling = asyncio.ensure_future(ask(client))
         await wire.send(answer(await asked_for(wire, method), asks("s", q=ask_user())))
@@ -322,10 +314,7 @@ UNDECLARED: dict[str, tuple[Object, dict[str, object]]] = {
     "elicitation": (ask_user(), {"elicitation": None, "elicitation_url": False}),
     "url": (elicit(mode="url", url="https://example.com"), {"elicitation_url": False}),
     "sampling": (sample(messages=[], maxTokens=1), {"sampling": None}),
-    "sampling.tools": (
-        sample(messages=[], maxTokens=1, tools=[{"name": "t", "inputSchema": {"type": "object"}}]),
-        {},
-    ),
+    "sampling.tools": (sample(messages=[], maxTokens=1, tools=[{"name": "t", "inputSchema": {"type": "object"}}]), {}),
     "roots": ({"method": "roots/list"}, {"roots": None}),
 }
 
@@ -543,16 +532,11 @@ async def test_header_mismatch_after_the_retry_is_raised(then: str) -> None:
         assert site.keys.count("tools/list") == 1
 
 
+ARRAY: Object = {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}
 WRONG: dict[str, Object] = {
     "a number": tool("bad", 5),
     "a newline": tool("bad", "a\r\nX"),
-    "in a list": {
-        "name": "bad",
-        "inputSchema": {
-            "type": "object",
-            "properties": {"a": {"type": "array", "items": {"type": "string", "x-mcp-header": "A"}}},
-        },
-    },
+    "in a list": {"name": "bad", "inputSchema": {"type": "object", "properties": {"a": ARRAY}}},
 }
 
 
