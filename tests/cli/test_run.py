@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcp_ref.cli.serve import split_target
+from tests.cli.exit_codes import exit_code
 from tests.forked_python import forked
 from tests.settings import ROOT
 
@@ -89,9 +90,12 @@ def test_run_names_a_server_of_another_copy_of_the_package(tmp_path: Path) -> No
         ("README.md", "is not a Python file"),
     ],
 )
-def test_run_of_an_invalid_target_exits_with_2(target: str, why: str) -> None:
-    done = run_file(target)
-    assert done.returncode == 2 and why in done.stderr.decode() and b"Traceback" not in done.stderr
+def test_run_of_an_invalid_target_exits_with_2(
+    target: str, why: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(ROOT)
+    assert exit_code("run", target) == 2
+    assert why in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

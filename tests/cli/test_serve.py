@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -353,14 +354,20 @@ def test_server_with_scopes_but_without_an_issuer_is_2_with_one_line(capsys: Cap
 HOSTILE = 'import sys; sys.exit("hostile")'
 
 
-@pytest.mark.attack("folder-with-modules")
-@pytest.mark.parametrize("words", [["--help"], ["limits"], ["list", "--find"], ["list", "http://127.0.0.1:9/mcp"]])
-def test_command_imports_nothing_from_the_current_folder(tmp_path: Path, words: list[str]) -> None:
-    list_modules = "import sys, runpy, contextlib, mcp_ref; print(*sys.modules)"  # loaded before __main__.py begins
+@cache
+def replaceable_modules() -> set[str]:
+    """Return the modules of the standard library that are not loaded yet when __main__.py begins."""
+    list_modules = "import sys, runpy, contextlib, mcp_ref; print(*sys.modules)"
     loaded = subprocess.run(
         [sys.executable, "-c", list_modules], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True
     )
-    for name in sys.stdlib_module_names - {*sys.builtin_module_names, *loaded.stdout.split()}:
+    return {*sys.stdlib_module_names} - {*sys.builtin_module_names, *loaded.stdout.split()}
+
+
+@pytest.mark.attack("folder-with-modules")
+@pytest.mark.parametrize("words", [["--help"], ["limits"], ["list", "--find"], ["list", "http://127.0.0.1:9/mcp"]])
+def test_command_imports_nothing_from_the_current_folder(tmp_path: Path, words: list[str]) -> None:
+    for name in replaceable_modules():
         (tmp_path / f"{name}.py").write_text(HOSTILE)
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "HOME": str(tmp_path)}
     done = subprocess.run(
