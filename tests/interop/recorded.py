@@ -88,3 +88,12 @@ def _runs(pid: int) -> bool:
     except FileNotFoundError:  # it ended just now; or this system has no /proc, and the signal is all we know
         return not Path("/proc/self/stat").exists()
     return stat.rpartition(") ")[2][0] != "Z"  # a zombie has ended, but its parent has not waited for it yet
+
+
+def run_peer(peers: Path, *command: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run a program of another project until its end. It finds the other programs of the peers in PATH."""
+    path = f"{peers / 'node_modules/.bin'}:{os.environ['PATH']}"
+    return subprocess.run(
+        command, cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers), "PATH": path, **environment},
+        stdin=subprocess.DEVNULL, capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
+    )  # fmt: skip

@@ -4,15 +4,13 @@ The scripts in peers/ try every feature and print a report; they end with an err
 """
 
 import json
-import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from tests.interop.recorded import Recorded
-from tests.interop.test_foreign_clients import CLIENTS, ROOT, SCRIPTS
+from tests.interop.recorded import Recorded, run_peer
+from tests.interop.test_foreign_clients import CLIENTS, SCRIPTS
 
 SERVER = [sys.executable, "-m", "mcp_ref", "run", "tests/interop/peers/bridged.py"]
 
@@ -24,16 +22,9 @@ def test_bridge_lets_an_official_client_use_every_feature_of_a_server_of_the_oth
     program, script, arguments = CLIENTS[client]
     is_modern = client.endswith("auto")
     recorded = Recorded(tmp_path)
-    ran = subprocess.run(
-        [peers / program, SCRIPTS / script, *arguments, *recorded.command(SERVER)],
-        cwd=ROOT,
-        env={**os.environ, "MCP_REF_PEERS": str(peers), "BACK_REVISION": "2025-11-25" if is_modern else "2026-07-28"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        timeout=100,
-    )
+    back = "2025-11-25" if is_modern else "2026-07-28"
+    command: list[str | Path] = [peers / program, SCRIPTS / script, *arguments, *recorded.command(SERVER)]
+    ran = run_peer(peers, *command, BACK_REVISION=back)
     assert ran.returncode == 0, ran.stderr + recorded.stderr
     report = json.loads(ran.stdout)
     assert len(report) > 10, report

@@ -4,7 +4,6 @@ chain with ours, their command line in front of it, and their protection of it."
 import asyncio
 import contextlib
 import json
-import os
 import shlex
 import sqlite3
 import subprocess
@@ -20,7 +19,7 @@ from mcp_ref import Client, McpError, RemoteError, Root, Server
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.server import start_server
 from tests.forked_python import forked
-from tests.interop.recorded import Recorded
+from tests.interop.recorded import Recorded, run_peer
 from tests.interop.test_foreign_servers import SECONDS, Host, node_server
 from tests.settings import MODERN, ROOT
 
@@ -159,12 +158,9 @@ def test_bridge_serves_the_inspector(peers: Path, recorded: Recorded, tmp_path: 
     programs = peers / "node_modules/.bin"
     script = tmp_path / "bridge"  # the inspector reads options of a server as its own
     script.write_text(f"cd {ROOT} && exec {shlex.join(bridge(recorded.command(node_server(peers, 'memory'))))}\n")
-    ran = subprocess.run(
-        [programs / "node", programs / "mcp-inspector", "--cli", "sh", script, "--protocol-era", "modern",
-         "--method", "tools/call", "--tool-name", "read_graph"],
-        env={**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "MEMORY_FILE_PATH": str(tmp_path / "memory")},
-        stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    inspector = (programs / "node", programs / "mcp-inspector", "--cli", "sh", script, "--protocol-era", "modern")
+    call = ("--method", "tools/call", "--tool-name", "read_graph")
+    ran = run_peer(peers, *inspector, *call, MEMORY_FILE_PATH=str(tmp_path / "memory"))
     assert ran.returncode == 0, ran.stderr + recorded.stderr
     called = json.loads(ran.stdout[ran.stdout.index("{") :])
     assert called["structuredContent"] == {"entities": [], "relations": []}

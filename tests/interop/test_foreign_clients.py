@@ -21,7 +21,7 @@ import pytest
 from examples.everything import ADDRESS_BOOK_ENTRY
 from tests.check.foreign import faults_in
 from tests.forked_python import forked
-from tests.interop.recorded import Recorded
+from tests.interop.recorded import Recorded, run_peer
 from tests.server_programs import recording
 
 ROOT = Path(__file__).parents[2]
@@ -90,15 +90,6 @@ class Visit:
         [answer] = [answer for *call, answer in self.report[kind] if call == [name, arguments]]
         assert isinstance(answer, dict)
         return answer
-
-
-def run_peer(peers: Path, *command: str | Path) -> subprocess.CompletedProcess[str]:
-    """Run a program of another project until its end."""
-    path = f"{peers / 'node_modules/.bin'}:{os.environ['PATH']}"
-    return subprocess.run(
-        command, cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers), "PATH": path}, stdin=subprocess.DEVNULL,
-        capture_output=True, text=True, encoding="utf-8", timeout=120, check=False,
-    )  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=VISITS)

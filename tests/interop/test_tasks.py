@@ -3,8 +3,6 @@ of theirs."""
 
 import asyncio
 import json
-import os
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +19,7 @@ from mcp_ref import (
 )
 from tests.check.foreign import faults_in
 from tests.forked_python import forked
-from tests.interop.recorded import Recorded
+from tests.interop.recorded import Recorded, run_peer
 from tests.server_programs import recording
 
 ROOT = Path(__file__).parents[2]
@@ -38,11 +36,7 @@ def seen_by(peers: Path, recorded: Recorded, which: str) -> dict[str, Any]:
         recorded.listening(forked(*SERVER), r"everything: (http://[^/\n]+/mcp)\n") as ready,
         recording(talk, ready[1]) as url,
     ):
-        ran = subprocess.run(
-            [peers / "node_modules/.bin/node", SCRIPT, which, url],
-            cwd=ROOT, env={**os.environ, "MCP_REF_PEERS": str(peers)}, stdin=subprocess.DEVNULL, capture_output=True,
-            text=True, encoding="utf-8", timeout=HELD, check=False,
-        )  # fmt: skip
+        ran = run_peer(peers, peers / "node_modules/.bin/node", SCRIPT, which, url)
     assert ran.returncode == 0, ran.stdout + ran.stderr + recorded.stderr
     assert faults_in(talk) == set()
     reported: dict[str, Any] = json.loads(ran.stdout)
