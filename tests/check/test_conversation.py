@@ -163,7 +163,7 @@ def test_memory_does_not_grow_with_the_conversation() -> None:
     conversation = Conversation(head=Head("stdio", command=("server",)))
     for event in frames(handshake()):
         conversation.receive(event)
-    for number in range(1, 6000):
+    for number in range(1, 2500):
         token = {"_meta": {"progressToken": number}}
         for event in frames(
             answered(number, "tools/list", token, result={"tools": [TOOL], "nextCursor": f"c{number}"})
