@@ -211,7 +211,7 @@ class StreamableHttpEndpoint:
         params = message.params if isinstance(message, (Request, Notification)) else {}
         if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:  # (no legacy revision)
             return True
-        # the body of `initialize` names its revision, and the header does not count
+        # `initialize` names its revision in the body, so its header does not count
         return checked.names_modern and not (isinstance(message, Request) and message.method == "initialize")
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
