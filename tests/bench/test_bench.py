@@ -11,9 +11,10 @@ if sys.platform != "linux":
     pytest.skip("the processor time of another process needs Linux", allow_module_level=True)
 
 from tests.bench.__main__ import run_row
-from tests.bench.implementations import LIMIT, Implementation, find_peers, ours
+from tests.bench.implementations import LIMIT, Implementation, find_peers, ours, running
+from tests.bench.load import FIRST_ID, encode
 from tests.bench.report import Result, Values, page, summarize, table_line
-from tests.bench.rows import ROWS, Figure, Row, Size, Turns
+from tests.bench.rows import ROWS, Figure, Row, Size, Turns, greet
 
 LITTLE = Size(seconds=0.01, warm_up=0.02, events=3, calls=64, streams=2, tools=2)
 
@@ -25,6 +26,17 @@ def test_each_row_measures_mcp_ref_and_the_limit(row: Row) -> None:
         assert [len(turn) for turn in values] == [len(row.figures)]
     # So little work can take no measurable time: the clock of a process may advance in steps of 10 ms.
     assert all(turn[0] >= 0 for values in turns.values() for turn in values)
+
+
+def test_limit_lists_a_tool_in_the_same_bytes_as_mcp_ref() -> None:
+    definitions = []
+    for implementation in (LIMIT, ours()):
+        with running(implementation, "stdio", "1") as server:
+            greet(server, modern=False)
+            server.write(encode("tools/list", {}, FIRST_ID, False) + b"\n")
+            listed = server.read_line()
+        definitions.append(listed[listed.index(b'{"name":"tool_0"') : listed.index(b"}]") + 1])
+    assert definitions[0] == definitions[1]
 
 
 @pytest.mark.parametrize("is_slow", [False, True])

@@ -26,9 +26,11 @@ HELLO = {
 INTEGER = {"type": "integer"}
 ADD = {
     "name": "add",
-    "inputSchema": {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "required": ["a", "b"]},
+    "inputSchema": {"type": "object", "properties": {"a": INTEGER, "b": INTEGER}, "required": ["a", "b"],
+                    "additionalProperties": False},
+    "description": "Add two numbers.",
     "outputSchema": {"type": "object", "properties": {"result": INTEGER}, "required": ["result"]},
-}
+}  # fmt: skip
 META = {"io.modelcontextprotocol/serverInfo": HELLO["serverInfo"]}
 CLIENT_META = {
     "io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -309,7 +311,8 @@ def main(kind: str, *rest: str) -> None:
     """Run as a server or as a client."""
     if kind in ("client", "host"):
         return asyncio.run(run_client(list(rest)))
-    TOOLS.extend({**ADD, "name": f"tool_{number}"} for number in range(int(rest[0])))
+    for number in range(int(rest[0])):
+        TOOLS.append({**ADD, "name": f"tool_{number}", "description": "Add three numbers."})
     asyncio.run(serve_stdio() if kind == "stdio" else serve_http())
 
 
