@@ -121,10 +121,7 @@ class ToolCalls:
 
     @staticmethod
     def read(name: str, result: CallToolResult, returns: type[T]) -> T:
-        """Return the data of a tool's result as an object of the type `returns`, in the same way for each revision.
-
-        Raise ToolError, with the text of the result, if the tool failed, and InvalidMessage if the data do not fit.
-        """
+        """Return the data of a tool's result as an object of the type `returns`, as `Client.call_tool` promises."""
         if result.is_error:
             raise ToolError(result.text or f"tool {name!r} failed without an error message")
         faults = []  # the fault of the likeliest data comes first
