@@ -136,7 +136,6 @@ class ToolCalls:
     async def start_tool(
         self, params: CallToolRequestParams, on_progress: OnProgress, timeout: Seconds, ttl: Seconds
     ) -> RunningTask[CallToolResult]:
-        """Call a tool, and return its task. If the server creates none, return a finished one with the result."""
         if self._calls_can_be_tasks:
             if params.name not in self._task_support:
                 await self.list_tools(timeout)
