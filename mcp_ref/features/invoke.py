@@ -32,12 +32,12 @@ async def call(
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function may return a coroutine
     except BaseExceptionGroup as group:
-        input_requests = collect_input_requests(group)
+        input_requests = collect_input_requests(group)  # None if the function failed, too
         if input_requests is not None:
-            raise input_requests  # noqa: B904  # the group is its `__context__`
-        # Raise a failure rather than the input requests beside it, because asking the user cannot prevent the failure.
+            raise input_requests  # noqa: B904  # no `from`, because Python stores the group as `__context__` anyway
+        # Raise the failure and drop any input requests, because no reply of the user could prevent the failure.
         _, failures = group.split(HandlerNeedsInput)
-        raise _first_exception(failures or group)  # noqa: B904
+        raise _first_exception(failures or group)  # noqa: B904  # there are failures; `or group` satisfies mypy
 
 
 def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
@@ -53,7 +53,7 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Encode a description on trial. Raise TypeError or ValueError for a wrong option, which would break each list."""
+    """Raise TypeError or ValueError if an option cannot be encoded, because every list request would then fail."""
     if options:
         encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 

@@ -123,8 +123,8 @@ async def test_forwarded_headers_are_ignored_without_trusted_proxies(revision: s
 async def test_many_sessions_of_a_private_address_are_reported_once(caplog: pytest.LogCaptureFixture) -> None:
     idle_order.report_crowd.cache_clear()
     async with served_over_http(Server("s")) as web:
-        for number in range(idle_order.CROWD + 5):
-            assert ("come from 127.0.0.1" in caplog.text) == (number >= idle_order.CROWD)
+        for number in range(idle_order.MANY_SESSIONS + 5):
+            assert ("come from 127.0.0.1" in caplog.text) == (number >= idle_order.MANY_SESSIONS)
             assert (await RawSession(web).post(initialize())).status == 200
     assert caplog.text.count('trusted_proxies=["127.0.0.1"]') == 1
     idle_order.report_crowd("8.8.8.8")

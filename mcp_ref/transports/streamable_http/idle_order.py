@@ -1,4 +1,4 @@
-"""The order in which idle sessions end when a new session needs their place, and a warning for many of one address.
+"""The order in which idle sessions end when a new session needs their place, and a warning if one address has many.
 
 Used by: session_table.py
 """
@@ -15,8 +15,8 @@ from .session import HttpSession
 
 log = logging.getLogger(__name__)
 
-CROWD: Final = 100
-"""Number of unauthenticated sessions from one private address at which that is probably a proxy."""
+MANY_SESSIONS: Final = 100
+"""Number of unauthenticated sessions at which a private address is probably that of a proxy."""
 
 
 class IdleOrder:
@@ -48,7 +48,7 @@ class IdleOrder:
             while queue:
                 session, last_known_use = queue.popitem(last=False)
                 if not session.is_idle:
-                    session.at_next_use.append(self.add)  # the session returns when its request has ended
+                    session.at_next_use.append(self.add)  # the end of its request, at the latest, is a use
                 elif session.last_used == last_known_use:
                     return session
                 else:
@@ -58,10 +58,10 @@ class IdleOrder:
 
 @cache
 def report_crowd(address: str) -> None:
-    """Log once that many clients without authentication share an address, if it may be that of a proxy."""
+    """Warn once about an address with many unauthenticated sessions, unless it is public and so hardly a proxy."""
     if ip_address(address.partition("%")[0]).is_private:  # which includes loopback
         log.warning(
             "%d sessions come from %s. If it is a proxy, its clients share the limits of one caller: set "
             'trusted_proxies=["%s"], or --trust-proxy',
-            CROWD, address, address,
+            MANY_SESSIONS, address, address,
         )  # fmt: skip

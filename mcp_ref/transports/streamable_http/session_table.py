@@ -36,7 +36,7 @@ from ..base import Begin, Trace, finish
 from .checks import HttpRefusal, unknown_session
 from .event_store import MemoryEventStore, SessionOwned, StoreFailed
 from .handover import Handover, interrupted, shutting_down
-from .idle_order import CROWD, IdleOrder, report_crowd
+from .idle_order import MANY_SESSIONS, IdleOrder, report_crowd
 from .posted_session import RETRY_LATER, SESSION_COST, EndpointLimits
 from .restoration import repeat_requests, served_elsewhere
 from .session import HttpSession
@@ -85,7 +85,7 @@ class SessionTable:
         for order in (self._idle_order, order_of_caller):
             order.size += 1
             order.add(session)
-        if order_of_caller.size == CROWD and access.id is None and access.address is not None:
+        if order_of_caller.size == MANY_SESSIONS and access.id is None and access.address is not None:
             report_crowd(access.address[0])
         self._run(self._open(session))
         return session
