@@ -28,17 +28,18 @@ class _CompiledType(NamedTuple):
 
 @lru_cache(MAX_TYPES)
 def _compile(type_: Hashable, name: str) -> _CompiledType:
+    # `name` is only a part of the cache's key: without it, `A | B` and `B | A` would share an entry, because they are
+    # equal, although JSON that fits both A and B is read as the first of them.
     schema = schema_of(type_)
     return _CompiledType(schema, compile_schema(schema), reader_of(type_))
 
 
 def _compile_once(type_: type[object]) -> _CompiledType:
-    # `A | B` equals `B | A`, but a value that fits both types is read as the first, so the key also has the name.
     name = type_name(type_)
     try:
         return _compile(cast(Hashable, type_), name)
-    except TypeError:  # an `Annotated` with a dict has no hash, so it cannot be stored; or the type has no schema
-        return _compile.__wrapped__(type_, name)
+    except TypeError:  # the type has no hash, as an `Annotated` with a dict, or it has no schema
+        return _compile.__wrapped__(type_, name)  # without the cache; raises again if the type has no schema
 
 
 def json_schema(type_: type[object]) -> Object:

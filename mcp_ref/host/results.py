@@ -1,4 +1,4 @@
-"""The part of a server's data that a model gets. A result of 5 MB would fill the model's context, and cost a lot.
+"""A limit for the length of results, because one of 5 MB would fill the model's context, and cost a lot.
 
 `Budget.result_characters` limits everything that a model reads: texts, but also URIs, names, MIME types and `_meta`, in
 which a hostile server could send the 5 MB just as well. Only the data of images, audio and binary resources do not
@@ -6,7 +6,7 @@ count. A note replaces everything beyond the limit.
 
 Threats:
     long-result: the model's context, and the user's costs; a server; returns megabytes, as a text, as many small
-        blocks, in a field that is not a text, or as an error; everything but binary data counts.
+        blocks, in a field that is not a text, or as an error; the limit counts everything but binary data.
 
 Used by: hosted.py, host.py
 """
@@ -38,19 +38,19 @@ def cut_result(result: CallToolResult, limit: int) -> CallToolResult:
     if len(json.dumps(result.structured_content)) > limit:
         content.append(TextContent(f"{_note(limit)} (the structured content)"))
         result = replace(result, structured_content=None)
-    return replace(result, content=content, meta=_short_meta(result.meta, limit))
+    return replace(result, content=content, meta=_meta_within_limit(result.meta, limit))
 
 
 def cut_resource(result: ReadResourceResult, limit: int) -> ReadResourceResult:
     """Return the contents of a resource with at most `limit` characters."""
-    blocks = [EmbeddedResource(resource) for resource in result.contents]
+    blocks = [EmbeddedResource(resource) for resource in result.contents]  # because `_cut_blocks` takes only blocks
     contents: list[ResourceContents] = []
     for block in _cut_blocks(blocks, limit):
         if isinstance(block, EmbeddedResource):
             contents.append(block.resource)
-        elif isinstance(block, TextContent):
+        elif isinstance(block, TextContent):  # the note that replaces the contents beyond the limit
             contents.append(TextResourceContents("", block.text))
-    return replace(result, contents=contents, meta=_short_meta(result.meta, limit))
+    return replace(result, contents=contents, meta=_meta_within_limit(result.meta, limit))
 
 
 def cut_prompt(result: GetPromptResult, limit: int) -> GetPromptResult:
@@ -59,7 +59,7 @@ def cut_prompt(result: GetPromptResult, limit: int) -> GetPromptResult:
     blocks = _cut_blocks([message.content for message in result.messages], limit)
     messages = [PromptMessage(role, block) for role, block in zip(roles, blocks, strict=False)]  # the rest is cut off
     description = None if result.description is None else cut_text(result.description, limit)
-    return replace(result, messages=messages, description=description, meta=_short_meta(result.meta, limit))
+    return replace(result, messages=messages, description=description, meta=_meta_within_limit(result.meta, limit))
 
 
 def cut_text(text: str, limit: int) -> str:
@@ -73,7 +73,7 @@ def cut_error(error: RemoteError, limit: int) -> RemoteError:
     return RemoteError(error.code, cut_text(error.message, limit), data)
 
 
-def _short_meta(meta: Object | None, limit: int) -> Object | None:
+def _meta_within_limit(meta: Object | None, limit: int) -> Object | None:
     return meta if _characters(meta) <= limit else None
 
 
@@ -90,14 +90,15 @@ def _cut_blocks(blocks: Sequence[ContentBlock], limit: int) -> Iterator[ContentB
 
 
 def _cut_block(block: ContentBlock, left: int, limit: int) -> ContentBlock:
-    """Return a text, plain or embedded, cut to `left` characters, with a note; for another block, only the note."""
+    """Return a text block cut to `left` characters, with a note. Return only the note for any other block."""
     if isinstance(block, TextContent):
         return TextContent(f"{block.text[:left]}\n{_note(limit)}")
     if isinstance(block, EmbeddedResource) and isinstance(block.resource, TextResourceContents):
-        resource = TextResourceContents(block.resource.uri, "", block.resource.mime_type)
-        left -= _characters(resource)  # these count too
-        if left >= 0:
-            return EmbeddedResource(replace(resource, text=f"{block.resource.text[:left]}\n{_note(limit)}"))
+        without_text = TextResourceContents(block.resource.uri, "", block.resource.mime_type)
+        left_for_text = left - _characters(without_text)  # its URI and MIME type count, too
+        if left_for_text >= 0:
+            text = f"{block.resource.text[:left_for_text]}\n{_note(limit)}"
+            return EmbeddedResource(replace(without_text, text=text))
     return TextContent(_note(limit))
 
 
