@@ -78,18 +78,18 @@ def save_contents(folder: str, contents: ResourceContents) -> str | None:
 
 
 def file_name(name: str, mime_type: str | None) -> str:
-    """Return a safe name for a file, for a `name` that a server has chosen, with the suffix of the MIME type.
+    """Return a safe file name that is made from a server's `name`, with a suffix for the MIME type.
 
-    It has no folders, spaces or leading dot. If the type is unknown, the suffix is that of `name`, or `.bin`.
+    The result has no folders, spaces or leading dot. If the type is unknown, the suffix is that of `name`, or `.bin`.
     """
     safe = re.sub(r"[^A-Za-z0-9._-]+", "_", name).strip("._-") or "data"
     stem, own_suffix = os.path.splitext(safe)
-    essence = (mime_type or "").partition(";")[0].strip().lower()  # without parameters, as in `image/png; q=1`
-    suffix = _SUFFIXES.get(essence) or mimetypes.guess_extension(essence) or own_suffix[:16] or ".bin"
-    if own_suffix.lower() in (suffix, *mimetypes.guess_all_extensions(essence)):
-        suffix = own_suffix  # it fits the type, such as .jpg instead of .jpeg
+    bare_type = (mime_type or "").partition(";")[0].strip().lower()  # without parameters, as in `image/png; q=1`
+    suffix = _SUFFIXES.get(bare_type) or mimetypes.guess_extension(bare_type) or own_suffix[:16] or ".bin"
+    if own_suffix.lower() in (suffix, *mimetypes.guess_all_extensions(bare_type)):
+        suffix = own_suffix  # it fits the type as well, such as .jpg where `suffix` is .jpeg
     else:
-        stem = safe  # `suffix` is added to the whole name
+        stem = safe  # the name's own suffix does not fit, so it stays: page.txt becomes page.txt.png
     stem = stem[:MAX_NAME]
     if _DEVICES.fullmatch(stem):
         stem = f"_{stem}"

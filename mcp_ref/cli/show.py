@@ -42,8 +42,9 @@ def note_of_server(text: str) -> None:
     if not sys.stderr.isatty():
         return note(text)
     width = columns(sys.stderr)
-    marked = text.replace("\n", "\n    | ").split("\n")
-    note("\n".join(fold(line, width) for line in marked))
+    first, *others = text.split("\n")
+    rows = [first, *(f"    | {line}" for line in others)]
+    note("\n".join(fold(row, width) for row in rows))  # `fold` begins the rows that it adds with `|`, too
 
 
 def columns(stream: TextIO) -> int | None:

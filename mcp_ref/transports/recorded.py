@@ -6,7 +6,7 @@ The program itself writes each message, as one line (check/recording.py). So unl
 `python3 -m mcp_ref record`, the file lacks standard error and HTTP heads, and a slow disk slows the program. Secrets
 are hidden in the same way.
 
-This module imports nothing that a program without such a trace would load.
+A program without such a trace does not import this module, and so does not load `check/`, which this module needs.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from ..check.masking import mask
 from ..check.recording import Frame, Head, Side, content, format_event, format_head
 from .base import Direction, Trace
 
-MAX_NUMBER = 10_000
-"""Maximum number of recordings with the same name."""
+MAX_SAME_NAMES = 10_000
+"""Maximum number of recordings whose names differ only by the number before the ending."""
 
 
 def open_recording(path: str) -> int:
@@ -41,7 +41,7 @@ def open_recording(path: str) -> int:
         try:
             return os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            if number >= MAX_NUMBER:
+            if number >= MAX_SAME_NAMES:
                 raise
         number += 1
         name = f"{stem}-{number}{ending}"

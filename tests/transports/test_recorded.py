@@ -78,7 +78,7 @@ def test_open_recording_accepts_a_device_of_root(monkeypatch: pytest.MonkeyPatch
 def test_open_recording_numbers_the_recordings_of_one_name_up_to_a_limit(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(recorded, "MAX_NUMBER", 3)
+    monkeypatch.setattr(recorded, "MAX_SAME_NAMES", 3)
     for _ in range(3):
         os.close(open_recording(str(tmp_path / "a.jsonl")))
     with pytest.raises(FileExistsError):
