@@ -102,14 +102,14 @@ async def show_stream(screen: Screen, plain: PlainHttp, session: dict[str, str])
     """Show a stream of events that is resumed after a lost connection, and the end of the session."""
     screen.chapter("Over HTTP: streams", "basic/transports#resumability-and-redelivery")
     screen.say("A tool that reports progress responds with a stream of events. The first event has only an id.")
-    screen.say("To simulate a failure, the client disconnects after the second event, which has the first message.")
+    screen.say("To simulate a failure, the client disconnects after the second event, the first one with a message.")
     params: Object = {"name": "count", "arguments": {"to": 1}, "_meta": {"progressToken": "count"}}
     async with plain.request("POST", session, {"id": 3, "method": "tools/call", "params": params}) as response:
         seen = await plain.events(response, max_count=2)
     screen.claim("the result has not arrived", not any(b'"result"' in event.data for event in seen))
     screen.say("The call continues in the server, and the client resumes the stream after the last event it got.")
-    last = {"Last-Event-ID": seen[-1].id}
-    async with plain.request("GET", {**session, "Accept": "text/event-stream", **last}, None) as response:
+    headers = {**session, "Accept": "text/event-stream", "Last-Event-ID": seen[-1].id}
+    async with plain.request("GET", headers, None) as response:
         rest = await plain.events(response)
     ids = [event.id for event in seen + rest]
     screen.claim("no event was lost or repeated", b'"result"' in rest[-1].data and len(set(ids)) == len(ids))

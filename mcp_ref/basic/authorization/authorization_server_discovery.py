@@ -9,8 +9,8 @@ program sends to the MCP server.
 
 A failing server must not look like a server without metadata, or an attacker who disturbs a few requests could make the
 client fall back to older, weaker rules. So a document is absent only if all URLs respond with 4xx. A client that speaks
-2025-03-26 MUST then take the MCP server's own origin for the authorization server. This leads to no third party,
-because the client already talks to that origin.
+2025-03-26 MUST then take the MCP server's own origin for the authorization server. This is safe, because the client
+already talks to that origin, so the fallback cannot lead it to a third party.
 [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery]
 
 Spec:  2026-07-28 basic/authorization/authorization-server-discovery; 2025-03-26
@@ -53,14 +53,15 @@ POST_SECONDS: Final = 30.0
 """Time that an authorization server has to register a client, or to issue a token, in seconds."""
 MAX_TRIED_ISSUERS: Final = 4
 """Maximum number of authorization servers of one MCP server that are tried."""
-_UNKNOWN_ADDRESS: Final = "0.0.0.0"  # of a server behind a proxy; as `Reach.NOWHERE`, it allows only the internet
+_UNKNOWN_ADDRESS: Final = "0.0.0.0"  # if a proxy hides the server's address; it may then lead only to the internet
 
 
 class PeerRequests:
-    """A client's requests to URLs that its MCP server, at the URL `server`, or its authorization server named.
+    """A client's requests to URLs that an MCP server or its authorization server has named.
 
-    If the client uses a proxy, IP addresses must be checked there. `at_origin` is True if the client speaks 2025-03-26,
-    in which the origin of the MCP server may be its authorization server.
+    `server` is the URL of the MCP server. If the client uses a proxy, the proxy must check the IP addresses, because
+    only the proxy knows them. `at_origin` is True if the client speaks 2025-03-26, in which the origin of the MCP
+    server may be its authorization server.
     """
 
     def __init__(self, http: HttpSender, server: str, private_networks: bool = False, at_origin: bool = False) -> None:
@@ -98,16 +99,15 @@ class _Search:
                 if found.status == 200:
                     return read(found.body, url)
                 fault = f"status {found.status}"
-                if found.status >= 500:
-                    self.is_disturbed = True
-                if not 400 <= found.status < 500:
-                    self.is_absent = False
+                is_absent, is_disturbed = 400 <= found.status < 500, found.status >= 500
             except (HttpError, ValueError) as error:
                 fault = peer_text(str(error))
-                self.is_absent = False
-                if isinstance(error, HttpTimeout) or isinstance(error.__cause__, OSError):
-                    self.is_disturbed = True
+                is_absent = False
+                # an OSError is the cause if the server was out of reach, or the connection broke
+                is_disturbed = isinstance(error, HttpTimeout) or isinstance(error.__cause__, OSError)
             self.attempts.append((url, fault))
+            self.is_absent = self.is_absent and is_absent
+            self.is_disturbed = self.is_disturbed or is_disturbed
         return None
 
     def failure(self, subject: str) -> DiscoveryFailed:
@@ -158,7 +158,7 @@ async def _discover_at_origin(
     """Return the documents of an MCP server of 2025-03-26, whose authorization server is at its own origin."""
     # [2025-03-26 basic/authorization#authorization-base-url] the origin, without a path
     origin = authorization_base_url(peers.server)
-    [issuer] = _in_order((origin,), configured, known="")
+    [issuer] = _in_order((origin,), configured, known="")  # the origin, in the configured spelling if there is one
     metadata_url, *_ = issuer_metadata_urls(issuer)  # without the OpenID document, which that revision does not know
     search = _Search(peers, {"MCP-Protocol-Version": R2025_03_26.name})
     found = await search.first([metadata_url], partial(_read_server, issuer, peers.server, for_user))
@@ -171,7 +171,7 @@ async def _discover_at_origin(
 
 
 def _in_order(issuers: tuple[str, ...], configured: str | None, known: str) -> list[str]:
-    """Return the issuers to try: the configured one, or all, the known one first."""
+    """Return the issuers to try: the configured one, or all, the known one first. Raise DiscoveryFailed for another."""
     if configured is None:
         return sorted(dict.fromkeys(issuers), key=lambda issuer: issuer != known)
     # MCP servers and issuers often disagree about a slash at the end, so the configured spelling is used.
