@@ -51,16 +51,16 @@ URL is the address of an MCP server. After `login`, the other commands use the t
 
 EXIT_CODES = """
 exit codes: 0 success; 1 the server or the tool returned an error; 2 the command line is wrong; 3 the connection failed
-or was lost, a request timed out, or no user allowed the server; 4 a user must sign in; 130 the user pressed Ctrl-C
+or was lost, a request timed out, or no user approved the server; 4 a user must sign in; 130 the user pressed Ctrl-C
 """
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser whose errors escape the hidden characters of a quoted word, which may come from another program."""
+    """A parser that escapes hidden characters in its errors, which quote words that another program may have chosen."""
 
     def error(self, message: str) -> NoReturn:
-        escape = importlib.import_module(f"{PACKAGE}.lib.text").escape_hidden  # here, because only errors need it
-        super().error(escape(message) if sys.stderr.isatty() else message)
+        text = importlib.import_module(f"{PACKAGE}.lib.text")  # imported here, so that --help starts fast
+        super().error(text.escape_hidden(message) if sys.stderr.isatty() else message)
 
     def refuse_surplus(self, surplus: list[str]) -> NoReturn:
         """End the program with an error about words that the parser did not understand.
@@ -92,8 +92,8 @@ def build_parsers() -> tuple[Parser, dict[str, Parser]]:
     def command(name: str, positionals: str, help: str, *, needs_server: bool = False) -> Parser:
         description = f"{help[0].upper()}{help[1:]}."
         parser = commands.add_parser(name, help=help, description=description, formatter_class=keep_line_breaks)
-        # `__main__.py` reads these two. A command that needs a server takes its URL, its command, or --config;
-        # one that takes a command can do without it.
+        # `__main__.py` reads these. `needs_server`: the user must give a URL, a command after `--`, or --config.
+        # `takes_command`: the user may give a command after `--`. `command`: the words of that command.
         parser.set_defaults(needs_server=needs_server, takes_command=False, command=[])
         usage = [PROGRAM, name, "[options]", positionals]
         if name in ACCOUNT_COMMANDS:
@@ -122,79 +122,80 @@ AddCommand = Callable[..., Parser]
 
 
 def add_server_commands(command: AddCommand) -> None:
-    made = command("run", "FILE[:NAME]", "serve a Server object over standard input and output, or over HTTP")
-    made.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
-    made.add_argument("--revision", metavar="R", help="speak only this revision, such as 2025-11-25")
-    made.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
-    add_http_options(made)
+    parser = command("run", "FILE[:NAME]", "serve a Server object over standard input and output, or over HTTP")
+    parser.add_argument("target", metavar="FILE[:NAME]", help="a Python file, or a module's dotted name")
+    parser.add_argument("--revision", metavar="R", help="speak only this revision, such as 2025-11-25")
+    parser.add_argument("--trace", action="store_true", help="show every message, and HTTP head, on standard error")
+    add_http_options(parser)
 
-    made = command("bridge", "", "serve a server of any revision to clients of any revision", needs_server=True)
-    made.add_argument("--back-revision", metavar="R", help="speak only this revision with the server")
-    made.add_argument("--explain", action="store_true",
-                      help="only print what the bridge keeps, converts and loses between two revisions")  # fmt: skip
-    made.add_argument("--replay", metavar="TOOL", action="append", default=[],
-                      help="a tool that can be run again from its start once the user has replied, so that no call "
-                           "has to be held open for the reply")  # fmt: skip
-    made.add_argument("--no-hold", action="store_true",
-                      help="if a legacy server asks the user of a modern client something, refuse instead of holding "
-                           "the call open for the reply")  # fmt: skip
-    made.add_argument("--clients", metavar="N", type=positive_integer, default=4,
-                      help="connections to a legacy server for one user's modern clients (default: 4)")  # fmt: skip
-    made.add_argument("--prefix", action="store_true",
-                      help="put the server's name before the names of tools even if there is only one server; the "
-                           "bridge then offers no tasks")  # fmt: skip
-    made.epilog = (
-        f"A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision.\n\n{made.epilog}"
-    )
-    add_http_options(made)
+    parser = command("bridge", "", "serve a server of any revision to clients of any revision", needs_server=True)
+    parser.add_argument("--back-revision", metavar="R", help="speak only this revision with the server")
+    parser.add_argument("--explain", action="store_true",
+                        help="only print what the bridge keeps, converts and loses between two revisions")  # fmt: skip
+    parser.add_argument("--replay", metavar="TOOL", action="append", default=[],
+                        help="a tool that the bridge runs again from its start after the user has replied, instead of "
+                             "holding its call open for the reply")  # fmt: skip
+    parser.add_argument("--no-hold", action="store_true",
+                        help="refuse when a legacy server asks the user of a modern client for input, instead of "
+                             "holding the call open for the reply")  # fmt: skip
+    parser.add_argument("--clients", metavar="N", type=positive_integer, default=4,
+                        help="maximum number of connections to a legacy server for all modern clients of one user "
+                             "(default: 4)")  # fmt: skip
+    parser.add_argument("--prefix", action="store_true",
+                        help="put the server's name before the names of tools even if there is only one server; the "
+                             "bridge then offers no tasks, because it does not change the names in their "
+                             "results")  # fmt: skip
+    eras = "A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision."
+    parser.epilog = f"{eras}\n\n{parser.epilog}"
+    add_http_options(parser)
 
 
 def add_client_commands(command: AddCommand) -> None:
-    made = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
-    made.set_defaults(target="")
-    made.add_argument("--find", action="store_true",
-                      help="only list the configuration files of known hosts, without starting a server")  # fmt: skip
+    parser = command("list", "", "list the tools, resources and prompts of a server", needs_server=True)
+    parser.set_defaults(target="")
+    parser.add_argument("--find", action="store_true",
+                        help="only list the configuration files of known hosts, without starting a server")  # fmt: skip
 
-    made = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
-    made.add_argument("target", metavar="TOOL", help="the name of a tool, as the command list prints it")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
-                      help="an argument of the tool; NAME:=JSON always reads the value as JSON")  # fmt: skip
-    add_save_option(made)
+    parser = command("call", "TOOL [NAME=VALUE ...]", "call a tool", needs_server=True)
+    parser.add_argument("target", metavar="TOOL", help="the name of a tool, as the command list prints it")
+    parser.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
+                        help="an argument of the tool; NAME:=JSON always reads the value as JSON")  # fmt: skip
+    add_save_option(parser)
 
-    made = command("read", "URI", "print the contents of a resource; a file or pipe gets its exact bytes",
-                   needs_server=True)  # fmt: skip
-    made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
-    add_save_option(made)
+    parser = command("read", "URI", "print the contents of a resource; a file or pipe gets its exact bytes",
+                     needs_server=True)  # fmt: skip
+    parser.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
+    add_save_option(parser)
 
-    made = command("watch", "URI", "print the URI of a resource, or of one below it, each time it changes",
-                   needs_server=True)  # fmt: skip
-    made.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
-    made.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
+    parser = command("watch", "URI", "print the URI each time a resource, or a resource below it, changes",
+                     needs_server=True)  # fmt: skip
+    parser.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
+    parser.add_argument("--count", metavar="N", type=positive_integer, help="stop after N changes (default: at Ctrl-C)")
 
-    made = command("prompt", "NAME [NAME=VALUE ...]", "print the messages of a prompt", needs_server=True)
-    made.add_argument("target", metavar="NAME", help="the name of a prompt, as the command list prints it")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[], help="an argument of the prompt")
+    parser = command("prompt", "NAME [NAME=VALUE ...]", "print the messages of a prompt", needs_server=True)
+    parser.add_argument("target", metavar="NAME", help="the name of a prompt, as the command list prints it")
+    parser.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[], help="an argument of the prompt")
 
-    made = command("complete", "PROMPT|TEMPLATE ARGUMENT[=VALUE] [NAME=VALUE ...]",
-                   "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
-    made.add_argument("target", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
-    made.add_argument("argument", metavar="ARGUMENT[=VALUE]", help="the argument, and the beginning of its value")
-    made.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
-                      help="another argument, whose value is already known")  # fmt: skip
+    parser = command("complete", "PROMPT|TEMPLATE ARGUMENT[=VALUE] [NAME=VALUE ...]",
+                     "suggest values for an argument of a prompt or resource template", needs_server=True)  # fmt: skip
+    parser.add_argument("target", metavar="PROMPT|TEMPLATE", help="a prompt's name, or a template such as users://{id}")
+    parser.add_argument("argument", metavar="ARGUMENT[=VALUE]", help="the argument, and the beginning of its value")
+    parser.add_argument("arguments", metavar="NAME=VALUE", nargs="*", default=[],
+                        help="another argument, whose value is already known")  # fmt: skip
 
 
 def add_account_commands(command: AddCommand) -> None:
-    made = command("login", "", "sign in with a browser, and keep the tokens for other commands", needs_server=True)
-    made.add_argument(
+    parser = command("login", "", "sign in with a browser, and keep the tokens for other commands", needs_server=True)
+    parser.add_argument(
         "--scope", metavar="S", action="append", default=[], help="a further scope to ask for, such as notes:write"
     )
-    made.add_argument("--client-id", metavar="ID", help="a client id that the authorization server has given you")
-    made.add_argument("--issuer", metavar="URL", help="the only authorization server to use")
-    made.add_argument("--client-metadata-url", metavar="URL",
-                      help="an https URL that has this client's metadata, and is its client id")  # fmt: skip
-    made.add_argument("--client-secret-env", metavar="NAME",
-                      help="sign in as a program instead of a user, with the secret of --client-id in this environment "
-                           "variable")  # fmt: skip
+    parser.add_argument("--client-id", metavar="ID", help="a client id that the authorization server has given you")
+    parser.add_argument("--issuer", metavar="URL", help="the only authorization server to use")
+    parser.add_argument("--client-metadata-url", metavar="URL",
+                        help="an https URL that has this client's metadata, and is its client id")  # fmt: skip
+    parser.add_argument("--client-secret-env", metavar="NAME",
+                        help="sign in as a program instead of a user; this environment variable has the secret of "
+                             "--client-id")  # fmt: skip
 
     command("logout", "", "revoke and forget the tokens for a server", needs_server=True)
     command("whoami", "", "print who issued your tokens, for which scopes, and until when", needs_server=True)
@@ -211,62 +212,64 @@ def add_commands_about_the_package(command: AddCommand) -> None:
     toc.add_argument("--search", metavar="WORD", help="list the citations and cited sentences that contain this word")
 
     limits = command("limits", "", "list the limits of the package with their defaults")
-    for made in (revisions, toc, limits):
-        made.add_argument("--json", action="store_true", help="print JSON, for programs")
+    for parser in (revisions, toc, limits):
+        parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def add_recording_commands(command: AddCommand) -> None:
-    made = command("record", "FILE (-- COMMAND ... | --http URL)",
-                   "write down what a host and a server say to each other, without either noticing it")  # fmt: skip
-    made.set_defaults(takes_command=True)
-    made.epilog = f"To judge the conversation: {PROGRAM} check FILE"
-    made.add_argument("file", metavar="FILE", nargs="?",
-                      help="the new recording, such as talk.jsonl; if it exists, talk-2.jsonl, and so on")  # fmt: skip
-    made.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")
-    add_address_options(made)
-    made.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
-    made.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
-                      help="from this size in MB on, only count the events (default: 256)")  # fmt: skip
-    made.add_argument("--install", metavar=("CONFIG", "SERVER"), nargs=2,
-                      help="put the recorder in front of a server in a host's configuration file")  # fmt: skip
-    made.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take the recorder out again")
-    made.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
+    parser = command("record", "FILE (-- COMMAND ... | --http URL)",
+                     "write down what a host and a server say to each other, without either noticing it")  # fmt: skip
+    parser.set_defaults(takes_command=True)
+    parser.epilog = f"To judge the conversation: {PROGRAM} check FILE"
+    parser.add_argument("file", metavar="FILE", nargs="?",
+                        help="the new recording, such as talk.jsonl; if it exists, talk-2.jsonl and so on")  # fmt: skip
+    parser.add_argument("--http", metavar="URL", help="record in front of this server, as a reverse proxy")
+    add_address_options(parser)
+    parser.add_argument("--with-secrets", action="store_true", help="write passwords and tokens down, too")
+    parser.add_argument("--max-mb", metavar="N", type=positive_integer, default=256,
+                        help="from this size in MB on, only count the events (default: 256)")  # fmt: skip
+    parser.add_argument("--install", metavar=("CONFIG", "SERVER"), nargs=2,
+                        help="put the recorder in front of a server in a host's configuration file")  # fmt: skip
+    parser.add_argument("--uninstall", metavar=("CONFIG", "SERVER"), nargs=2, help="take the recorder out again")
+    parser.add_argument("--yes", action="store_true", help="write the configuration file without asking you")
 
-    made = command("replay", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
-                   "play back the server of a recording, or send its requests to a server and print what "
-                   "differs")  # fmt: skip
-    made.set_defaults(takes_command=True)
-    made.add_argument("file", metavar="FILE", help="a recording")
-    made.add_argument("--client", action="store_true", help="send the recorded requests to a server")
-    made.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
-    add_address_options(made)
-    made.add_argument("--speed", metavar="N", type=positive_number, default=0.0,
-                      help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
-    made.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
+    parser = command("replay", "FILE [--revision R] [--http] | --client FILE (URL | -- COMMAND ...)",
+                     "play back the server of a recording, or send its requests to a server and print what "
+                     "differs")  # fmt: skip
+    parser.set_defaults(takes_command=True)
+    parser.add_argument("file", metavar="FILE", help="a recording")
+    parser.add_argument("--client", action="store_true", help="send the recorded requests to a server")
+    parser.add_argument("--http", action="store_true", help="serve over Streamable HTTP instead of standard input")
+    add_address_options(parser)
+    parser.add_argument("--speed", metavar="N", type=positive_number, default=0.0,
+                        help="keep the recorded pauses, N times as fast (default: no pauses)")  # fmt: skip
+    parser.add_argument("--revision", metavar="R", help="speak this revision, whatever the recorded server spoke")
 
-    made = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
-                   "check a recording or a live server against the specification, calling only read-only "
-                   "tools")  # fmt: skip
-    made.set_defaults(takes_command=True)
-    made.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the file.\n\n"
-                   "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "
-                   "reached")  # fmt: skip
-    made.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
-    made.add_argument(
-        "--rules", action="store_true", help="list the rules, and the sentences that nobody can observe from outside"
+    parser = command("check", "(FILE | -- COMMAND ... | URL | --as-test FILE | --rules)",
+                     "check a recording or a live server against the specification, calling only read-only "
+                     "tools")  # fmt: skip
+    parser.set_defaults(takes_command=True)
+    parser.epilog = ("An error breaks a MUST of the specification, a warning a SHOULD. Event 1 is line 2 of the "
+                     "file, because line 1 describes the recording.\n\n"
+                     "exit codes: 0 no error; 1 an error; 2 the command line is wrong; 3 no server was "
+                     "reached")  # fmt: skip
+    parser.add_argument("file", metavar="FILE|URL", nargs="?", help="a recording, or the URL of a server")
+    text = "list the rules, and the specification's sentences that no check can observe"
+    parser.add_argument("--rules", action="store_true", help=text)
+    parser.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
+    parser.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
+                        help="a tool to call once with its arguments (default: tools that change nothing)")  # fmt: skip
+    parser.add_argument("--advice", action="store_true", help="add advice that goes beyond every MUST and SHOULD")
+    parser.add_argument("--revision", metavar="R", help="use only this revision")
+    parser.add_argument("--timeout", metavar="S", type=positive_seconds,
+                        help="seconds to wait for each response (default: 10)")  # fmt: skip
+    parser.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
+                        help="a header for every HTTP request")  # fmt: skip
+    parser.add_argument("--junit", metavar="FILE", help="write the results to this file, for CI servers")
+    parser.add_argument(
+        "--sarif", metavar="FILE", help="write the findings in a recording to this file, as SARIF 2.1.0"
     )
-    made.add_argument("--as-test", action="store_true", help="print a recording as a pytest module")
-    made.add_argument("--call", metavar="NAME=JSON", action="append", default=[],
-                      help="a tool to call once, with its arguments (default: tools that change nothing)")  # fmt: skip
-    made.add_argument("--advice", action="store_true", help="add advice that goes beyond every MUST and SHOULD")
-    made.add_argument("--revision", metavar="R", help="use only this revision")
-    made.add_argument("--timeout", metavar="S", type=positive_seconds,
-                      help="seconds to wait for each response (default: 10)")  # fmt: skip
-    made.add_argument("--header", metavar="'NAME: VALUE'", action="append", default=[],
-                      help="a header for every HTTP request")  # fmt: skip
-    made.add_argument("--junit", metavar="FILE", help="write the results to this file, for CI servers")
-    made.add_argument("--sarif", metavar="FILE", help="write the findings in a recording to this file, as SARIF 2.1.0")
-    made.add_argument("--json", action="store_true", help="print JSON, for programs")
+    parser.add_argument("--json", action="store_true", help="print JSON, for programs")
 
 
 def add_address_options(parser: argparse.ArgumentParser) -> None:
@@ -296,7 +299,8 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
         "--trust-proxy",
         metavar="NETWORK",
         action="append",
-        help="the address or network of a proxy that names its clients, such as 10.0.0.0/8",
+        help="the address or network, such as 10.0.0.0/8, of a proxy whose X-Forwarded-For or Forwarded header names "
+        "the client",
     )
     group.add_argument("--health", action="store_true", help="serve /livez, /readyz and /metrics too")
     group.add_argument("--drain", metavar="SECONDS", type=drain_seconds,
@@ -322,7 +326,7 @@ def positive_number(text: str, kind: str = "number") -> float:
 
 
 def positive_seconds(text: str) -> float:
-    """Return a time limit in seconds, which is never 0, because no request could succeed."""
+    """Return a time limit in seconds. It is above 0, because with 0 no request could succeed."""
     return positive_number(text, "number of seconds")
 
 
@@ -356,7 +360,7 @@ def add_connection_options(parser: argparse.ArgumentParser, command: str) -> Non
                            help=f"seconds to wait for each response (default: 60{longer})")  # fmt: skip
     if command == "login":
         group.add_argument("--no-browser", action="store_true", help="print the URL of the sign-in, and do not open it")
-        # `make_client` reads these options of the other commands
+        # `make_client` reads these options, which the other commands have
         parser.set_defaults(env=[], root=None, log=None, stderr=False, token_env=None, token_file=None)
         return
     group.add_argument("--env", metavar="NAME[=VALUE]", action="append", default=[],
@@ -376,4 +380,4 @@ def add_connection_options(parser: argparse.ArgumentParser, command: str) -> Non
     servers = parser.add_argument_group("several servers")
     servers.add_argument("--config", metavar="FILE", help="use the servers of this configuration file")
     servers.add_argument("--yes", action="store_true", help="start the servers of the file without asking you")
-    parser.set_defaults(find=False)
+    parser.set_defaults(find=False)  # `__main__.py` reads --find, which only `list` has
