@@ -86,7 +86,7 @@ def file_name(name: str, mime_type: str | None) -> str:
     stem, own_suffix = os.path.splitext(safe)
     bare_type = (mime_type or "").partition(";")[0].strip().lower()  # without parameters, as in `image/png; q=1`
     suffix = _SUFFIXES.get(bare_type) or mimetypes.guess_extension(bare_type) or own_suffix[:16] or ".bin"
-    if own_suffix.lower() in (suffix, *mimetypes.guess_all_extensions(bare_type)):
+    if own_suffix.lower() in (suffix.lower(), *mimetypes.guess_all_extensions(bare_type)):
         suffix = own_suffix  # it fits the type as well, such as .jpg where `suffix` is .jpeg
     else:
         stem = safe  # the name's own suffix does not fit, so it stays: page.txt becomes page.txt.png

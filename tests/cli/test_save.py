@@ -106,6 +106,7 @@ def test_saved_file_replaces_no_file_and_follows_no_symbolic_link(tmp_path: Path
         ("plot", "image/png", "plot.png"),
         ("plot.png", "image/png", "plot.png"),
         ("photo.jpeg", "image/jpeg", "photo.jpeg"),
+        ("photo.PNG", None, "photo.PNG"),
         ("photo.gif", "image/jpeg; q=1", "photo.gif.jpg"),
         ("song", "AUDIO/MPEG", "song.mp3"),
         ("archive.tar", None, "archive.tar"),
