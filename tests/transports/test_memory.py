@@ -32,7 +32,7 @@ class Sink:
 
 
 async def started_pair(trace: Trace | None = None) -> tuple[MemoryTransport, MemoryTransport, Sink, Sink]:
-    """Return two connected transports that have started, and the sinks of their messages."""
+    """Return two connected transports that have started, and their sinks of received messages."""
     (ours, theirs), here, there = memory_pair(trace), Sink(), Sink()
     await ours.start(here.received.append, here.lost.append)
     await theirs.start(there.received.append, there.lost.append)
