@@ -214,7 +214,7 @@ class RequestChecks:
         if request.method == "POST":
             if headers.media_type != JSON_TYPE:
                 return HttpRefusal(415, f"Content-Type must be {JSON_TYPE}, not {_quoted(headers.media_type)}")
-            if headers.get("content-encoding") not in (None, "identity"):
+            if (headers.get("content-encoding") or "identity").lower() != "identity":
                 return HttpRefusal(415, "send the body without Content-Encoding", [("Accept-Encoding", "identity")])
             if not (accepts_json or accepts_sse):
                 # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST list both
