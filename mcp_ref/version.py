@@ -145,7 +145,7 @@ CHANGES
 - `record --http --host` for other machines replaces `Host` only if it is an address, a name without a dot, or its own.
 - A value of `call` with the same key twice in one object is not JSON, as in a message.
 - A resource template is refused if the type of a parameter excludes each value of its variable, such as `str` for
-  `{x*}`. Before, no URI matched it.
+  `{x*}`. Before, no URI with a value of it matched.
 - A store of tasks with an `async def` must derive from `AsyncTaskStore`. A `singledispatch` function cannot be a tool.
 - `BridgeStatus.connections` replaces `clients`, because `Bridge.clients` is the maximum number of something else.
 - `ConnectionClosed.http_status` is the status of an HTTP response that was not a JSON-RPC response.

@@ -143,7 +143,7 @@ class UriTemplate:
             return None
 
     def check_types(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-        """Raise TemplateError if the JSON Schema of a variable excludes all its values, so that no URI would match."""
+        """Raise TemplateError if the JSON Schema of a variable excludes all values that a URI can give it."""
         for part in self.parts:
             if isinstance(part, str):
                 continue
@@ -157,7 +157,7 @@ class UriTemplate:
                 else:
                     possible, advice = frozenset({"array"}), "list[str], or omit the *"
                 if not wanted & possible:
-                    raise TemplateError(f"no URI can match {self.template!r}: annotate {name} as {advice}")
+                    raise TemplateError(f"no value of {name} can match {self.template!r}: annotate {name} as {advice}")
 
     @cached_property
     def _pattern(self) -> re.Pattern[str]:
