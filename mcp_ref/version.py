@@ -146,7 +146,10 @@ CHANGES
 - A value of `call` with the same key twice in one object is not JSON, as in a message.
 - A resource template is refused if the type of a parameter excludes each value of its variable, such as `str` for
   `{x*}`. Before, no URI with a value of it matched.
-- A store of tasks with an `async def` must derive from `AsyncTaskStore`. A `singledispatch` function cannot be a tool.
+- Several processes share a store of tasks only if it derives from `AsyncTaskStore`, as one with an `async def` must.
+- A `singledispatch` function cannot be a tool.
+- A server refuses a compressed body with 415. A client ignores a request with the id of another unfinished one.
+- A modern request in flight gets an error when its server stops. Before, its connection was cut.
 - `BridgeStatus.connections` replaces `clients`, because `Bridge.clients` is the maximum number of something else.
 - `ConnectionClosed.http_status` is the status of an HTTP response that was not a JSON-RPC response.
 - After the cancellation of a request, `Context.run` raises CancelledError. So a plain `def` that reports its progress

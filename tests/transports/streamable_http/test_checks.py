@@ -410,7 +410,7 @@ async def test_head_is_refused_before_the_body_arrives(status: int, changed: dic
         assert (await reader.readline()).startswith(b"HTTP/1.1 %d " % status)
 
 
-async def test_content_encoding_identity_in_any_case_is_no_compression() -> None:
+async def test_post_with_content_encoding_identity_in_any_case_is_not_compressed() -> None:
     async with served_over_http(Server("s")) as web:
         for status, coding in ((415, "gzip"), (400, "identity"), (400, "Identity"), (400, "")):
             own = f"Content-Type: {JSON_TYPE}", f"Accept: {BOTH_TYPES}"
