@@ -77,6 +77,6 @@ async def test_ping_gets_a_response_in_each_phase_of_the_handshake(kind: str) ->
 
 
 @KINDS
-async def test_ping_whose_meta_is_no_object_is_refused(kind: str) -> None:
+async def test_ping_with_invalid_meta_is_refused(kind: str) -> None:
     async with connected_client(Server("s"), kind) as wire:
         assert "_meta" in str((await wire.ask("ping", {"_meta": 7}))["error"])
