@@ -30,7 +30,7 @@ Threats:
     header-injection: the requests of other users; a server or model that chooses an argument; puts a line break into
         a value that becomes a header; such a value is sent as Base64.
     header-flood: the event loop of a client; a hostile server; lists a tool with 16,000 annotated properties; each
-        name is looked up in a set, so the time grows only with their number.
+        name is looked up in a set, so twice as many properties take only twice the time.
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]
@@ -56,7 +56,7 @@ PARAM_PREFIX: Final = "Mcp-Param-"
 
 NAME_FIELDS: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri", "tasks/get": "taskId",
                       "tasks/update": "taskId", "tasks/cancel": "taskId"}  # fmt: skip
-"""Method -> the params member that Mcp-Name repeats. By a task's id, a proxy can find the process with the task."""
+"""Method -> the params member that Mcp-Name repeats. By a task's id, a proxy can route to its process."""
 MAX_SAFE_INTEGER: Final = 2**53 - 1
 """Maximum integer in a header (53 bits), because JavaScript rounds larger ones. The minimum is -(2**53 - 1)."""
 
@@ -83,7 +83,7 @@ def decode_value(header: str) -> str:
         return text
     try:
         data = base64.b64decode(encoded[1], validate=True)
-        if base64.b64encode(data).decode() != encoded[1]:  # a second encoding of one value could mislead a gateway
+        if base64.b64encode(data).decode() != encoded[1]:  # a gateway compares texts, so each value has one encoding
             raise ValueError("the last character has unused bits")
         return data.decode()
     except ValueError as error:
@@ -117,7 +117,7 @@ def parameter_headers(schema: JSON) -> dict[str, ArgumentPath]:
 
 
 def _annotated_schemas(value: JSON, path: ArgumentPath | None) -> Iterator[tuple[Object, ArgumentPath | None]]:
-    """Yield each subschema with `x-mcp-header`, and its path; None unless `properties` alone lead to the subschema."""
+    """Yield each subschema with `x-mcp-header`, and its path; None if another keyword than `properties` leads to it."""
     if isinstance(value, list):
         for item in value:
             yield from _annotated_schemas(item, None)
@@ -176,7 +176,7 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     meta: dict[str, str] = request.params["_meta"]  # type: ignore[assignment]  # the client itself has written it
     headers, name = {"MCP-Protocol-Version": meta[PROTOCOL_VERSION], METHOD_HEADER: request.method}, _name_in(request)
     if name is not None:
-        headers[NAME_HEADER] = name if name.isidentifier() and name.isascii() else encode_value(name)  # mostly a name
+        headers[NAME_HEADER] = name if name.isidentifier() and name.isascii() else encode_value(name)  # usual
         if request.method == "tools/call" and (paths := parameters.get(name)):
             headers.update(parameter_values(request.params.get("arguments"), paths))
     return headers

@@ -1,7 +1,7 @@
 """`revisions` prints a table of all revisions of the protocol, and `revisions 2025-11-25` the changes of one.
 
 The output comes from the data that the package itself uses: `Revision` has the features of one revision, `METHODS` has
-the methods of all of them, and `Availability` says which revisions have a type, or a member of a type.
+the methods of all of them, and `Availability` names the revisions that have a type or a member.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def changes(revision: Revision) -> Object:
 
 
 def modern_requirements() -> Object:
-    """Return the parts of a request or result that replace the handshake, sessions, and requests of the server."""
+    """Return the parts of requests and results that replace the handshake, the sessions and the server's requests."""
     return {
         "_meta of a request": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
         "_meta of a result": [SERVER_INFO],

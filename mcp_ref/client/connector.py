@@ -58,8 +58,8 @@ class Connector:
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.time_limits = TimeLimits()
-        self.max_restarts = MAX_RESTARTS  # without a response; a `Host`, which restarts servers itself, changes it
-        self.starts = 0  # number of opened transports; a negotiation opens a second one if the first ended at the probe
+        self.max_restarts = MAX_RESTARTS  # without a response; a `Host` sets it, because it restarts servers itself
+        self.starts = 0  # number of opened transports; one more if a server ends at the probe of the negotiation
         self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
         self._session: ClientSession | None = None  # the latest one, even if it is not ready
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
@@ -111,7 +111,7 @@ class Connector:
         self.starts += 1
         transport, self._server_task = self.target.open(self.parameter_headers, self.time_limits)
         session = self.make_session(self._disconnected, transport)
-        session.dispatcher.time_limits = self.time_limits  # the transport stops them all during a sign-in
+        session.dispatcher.time_limits = self.time_limits  # shared with the transport, because a sign-in stops them
         return session
 
     async def stop_reconnecting(self) -> None:

@@ -155,11 +155,11 @@ class ClientSession(Session):
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # the negotiation gives up its probe, whose method a legacy server does not know
+            return  # a legacy server does not know the method of the negotiation's probe
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
-        """Store the ids of URLs that the user must visit, or advise the program to declare a missing capability."""
+        """Store the URL elicitations that the error requires, or advise the program to declare a missing capability."""
         data = error.data if isinstance(error.data, dict) else {}
         required = data.get("requiredCapabilities")
         if self._handlers is not None and "elicitations" in data:

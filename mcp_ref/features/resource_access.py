@@ -1,17 +1,18 @@
 """Access to resources: the scopes that a caller needs to read a URI, or to be told of its changes.
 
 A server can have a template for all notes, and a resource with a scope for one of them. A URI that matches both needs
-the scope, whichever function serves it. Such a function gets decoded values: for `notes://{team}/{name}` it cannot tell
-`r%26d` from `r&d`, and if it opens a file, it cannot tell `a//b` from `a/b`. So this module compares all `readings` of
-a URI, meaning the texts that a function could take it for (lib/uri.py), and requires the scopes of everything that one
-of them matches:
+the scope, whichever function serves it. The function of a template gets decoded values: for `notes://{team}/{name}` it
+cannot tell `r%26d` from `r&d`, and if it opens a file, it cannot tell `a//b` from `a/b`. So a URI has several
+`readings`, which are the texts that a function could take it for (lib/uri.py). This module requires the scopes of every
+resource and template that one of the readings matches:
 
 - A protected resource `docs://report?v=1` includes all URIs with this path and with `v=1` in the query, even if they
   have other parts or a fragment. A protected `docs://report{?v}` includes `docs://report` with any query.
-- The types of a template's parameters choose the function, but do not limit the scopes: if `items://{id}` is protected,
-  `items://x` needs its scopes too, although `id` is an integer.
-- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So a URI
-  is also compared as its template would write it from these arguments (`expansions`), and so is a protected resource.
+- The types of a template's parameters do not count: if `items://{id}` is protected, `items://x` needs its scopes too,
+  although `id` is an integer and the function never gets this URI.
+- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So
+  this module also compares the URI that a template makes from these arguments (`expansions`), and does the same with
+  the URI of a protected resource.
 - A user name before the host, or dots and spaces at the end of a segment, do not bypass the scopes of a resource.
 
 Paths that differ in capital letters are different URIs. If a function opens files where `Keys` and `keys` are the same
@@ -73,7 +74,7 @@ class Template(Protocol):
 
 MAX_COMBINED_VARIABLES: Final = 3
 """Maximum number of variables of a protected template that are filled in with all combinations of texts and numbers."""
-# The values of variables that `_respelled_templates` finds again in a URI, because no author would write them.
+# `_respelled_templates` fills in these values, and finds them again in a URI, because no author would write them.
 _TEXT_MARK: Final = "zq7~"
 _NUMBER_MARK: Final = 7_310_965_000
 
@@ -84,7 +85,7 @@ T = TypeVar("T", bound=Template)
 class _ProtectedTemplate(NamedTuple):
     matcher: UriTemplate
     path_matcher: UriTemplate
-    """A template for the paths of readings."""
+    """A template that matches the paths of readings, not whole URIs."""
     literal_parts: frozenset[str]
     """The literal parts of the query. A URI that has all of them matches, with any values of the variables."""
     scopes: frozenset[str]
@@ -265,9 +266,9 @@ class ResourceAccess(Generic[R, T]):
 
 
 def _samples(template: UriTemplate) -> tuple[str, str]:
-    """Return a short and a long URI of a template. A pattern that matches both is likely to match all its URIs.
+    """Return a short and a long URI of a template. Another template that matches both is likely to match all its URIs.
 
-    A list of the long URI has nine items, and a path nine folders, which no author names one by one in a pattern.
+    The long URI has nine items in a list and nine folders in a path: no author writes a template with nine variables.
     """
     long: dict[str, Value] = {}
     for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
@@ -280,7 +281,7 @@ def _samples(template: UriTemplate) -> tuple[str, str]:
 
 
 def _shortest(template: UriTemplate) -> dict[str, Value]:
-    """Return values for the variables that no URI of a template leaves out."""
+    """Return values for the variables that every URI of a template has."""
     expressions = (part for part in template.parts if isinstance(part, Expression) and not part.operator.first)
     return {variable.name: "~" for _, variables in expressions for variable in variables}
 
@@ -294,7 +295,7 @@ def _completed_uri(template: UriTemplate, params: Object) -> str | None:
     known = others.items() if isinstance(others, dict) else ()
     values = {**_shortest(template), **{name: text for name, text in known if isinstance(text, str)}}
     name, typed = argument.get("name"), argument.get("value")
-    if isinstance(name, str) and isinstance(typed, str):  # only its directories count, as `pay` can become `payday`
+    if isinstance(name, str) and isinstance(typed, str):  # without its unfinished segment: `pay` can become `payday`
         values[name] = typed[: typed.rfind("/") + 1] + "~"
     filled = template.expand(values)
     return canonical_uri(filled) or filled
@@ -302,11 +303,11 @@ def _completed_uri(template: UriTemplate, params: Object) -> str | None:
 
 def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
     """Return the readings by which a URI is recognized as a protected resource."""
-    # Not the third expansion, or a resource `report?v=1` would also protect `report?v=2` if `v` is 1 by default.
+    # Without the third expansion, or a resource `report?v=1` would also protect `report?v=2` if `v` is 1 by default.
     uris = {uri, *(expansion for template in templates for expansion in expansions(template, uri)[:2])}
     found = set[Reading]()
     for each in uris:
-        as_sent, _, as_path = readings(each)  # by the second reading, `what%3F` would also protect `what`
+        as_sent, _, as_path = readings(each)  # not the second, by which `what%3F` would also protect `what`
         found |= {as_sent, as_path}
     return found
 
@@ -314,7 +315,8 @@ def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
 def expansions(template: Template, uri: str) -> list[str]:
     """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
 
-    Equal values get one spelling. The second URI also contains the defaults; the third omits values equal to defaults.
+    Equal values get one spelling. The first URI has the arguments, the second also the defaults of the others, and the
+    third only arguments that differ from their defaults.
     """
     arguments = template.arguments(uri)
     if arguments is None:
@@ -383,8 +385,8 @@ def _converts(template: Template) -> bool:
 def _respelled_templates(protected: UriTemplate, converting: Iterable[Template]) -> set[str]:
     """Return the protected template in the spellings that other templates would give to its literals.
 
-    For `a/1.0/{p}`, return `a/1/{+p}` if there is a template `a/{n}/{p}` whose `n` is a number. To find the variables
-    again in the URIs that the other templates make, fill in each of them with a mark, once a text and once a number.
+    For `a/1.0/{p}`, return `a/1/{+p}` if there is a template `a/{n}/{p}` whose `n` is a number. Each variable gets a
+    mark as its value, once a text and once a number. In a URI that another template makes, the marks become variables.
     """
     names = [*protected.variables]
     combinations: Iterable[tuple[bool, ...]] = [(False,) * len(names)]
@@ -417,10 +419,10 @@ def _values_for(template: UriTemplate, texts: Mapping[str, str]) -> dict[str, Va
 
 
 def _path_reading(template: str) -> str:
-    """Return the first reading of a canonical template without query. Its expressions are unchanged."""
+    """Return the first reading of a canonical template that has no query. Its expressions stay as they are."""
     pieces = re.split(r"(\{[^}]*\})", template)  # texts and expressions in turn
     texts = readings("%00".join(pieces[::2]))[0].path.split("%00")  # no text of a template contains %00
     if len(texts) != len(pieces[::2]):
-        return template  # a segment `..` after an escaped slash would remove an expression
+        return template  # such as `%2F..` after an expression, which would remove it
     pieces[::2] = texts
     return "".join(pieces).replace("/{/", "{/")  # `{/name}` has its own slash

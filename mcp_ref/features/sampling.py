@@ -24,8 +24,8 @@ first revision on or after 2027-07-28 can remove it, so use a model provider's A
     2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
                 `includeContext` is "none". Servers SHOULD avoid "thisServer" and "allServers", because their meaning is
                 unclear, and SHOULD NOT use them without the capability `sampling.context`.
-    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. If the user refuses, the
-                client does not retry the request that got this result, so the error -1 was removed. Clients MUST
+    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. The error -1 was
+                removed, because a client whose user refuses just does not retry its own request. Clients MUST
                 respect `maxTokens`, but MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and
                 `includeContext`. "thisServer" and "allServers" are deprecated. Servers SHOULD NOT store messages
                 between requests.

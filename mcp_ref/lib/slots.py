@@ -37,8 +37,8 @@ class Slots:
         try:
             await slot
         except asyncio.CancelledError:
-            if slot.cancelled():  # this task has no slot, so nobody must give it one later
-                with contextlib.suppress(ValueError):  # `give_back` has removed it
+            if slot.cancelled():  # it got no slot, and must not get one later
+                with contextlib.suppress(ValueError):  # `give_back` may have removed it already
                     self._waiting.remove(slot)
             else:  # `give_back` gave it the slot just before, so pass the slot on
                 self.give_back()

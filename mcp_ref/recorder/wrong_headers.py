@@ -1,6 +1,6 @@
-"""Requests with wrong HTTP headers, which a server must refuse, as a part of a drive (drive.py).
+"""Requests with wrong HTTP headers, which a server must refuse. They are a part of a drive (drive.py).
 
-    the usual request                                 a success: otherwise nothing can be learned, so no more is sent
+    the usual request                                 must succeed, or the others would show nothing and are not sent
     a foreign Origin                                  must be refused
     a foreign Host                                    should be refused by a server on this machine
     modern era: without MCP-Protocol-Version          must be refused, unless it fits an earlier revision
@@ -50,7 +50,7 @@ async def try_wrong_headers(
 
     Args:
         url: The server's URL, or the recorder's.
-        revision: The latest revision of an era that the server speaks.
+        revision: The latest revision that the server speaks, in one of the two eras.
         headers: Further headers of every request, such as a token.
         seconds: Time limit of each request, in seconds.
         is_local: True if the server is on this machine.
@@ -65,7 +65,7 @@ async def try_wrong_headers(
         trials.append(Trial("a foreign Host", await valid.status({"Host": "mcp-ref.invalid"}), False))
     if revision.era == "modern":
         without = await valid.status({"MCP-Protocol-Version": None})
-        # such a request fits a revision without this header, if the server speaks one
+        # a server that also speaks a revision without this header may take it for a request of that revision
         trials.append(Trial("a request without MCP-Protocol-Version", without, has_header))
     else:
         ping = replace(valid, method="ping", params={})

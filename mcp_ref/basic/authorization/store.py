@@ -2,7 +2,7 @@
 
     client|<issuer>            a registration: client id, perhaps a secret
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
-    issuer|<client id>         the only issuer to which a program without a user sends its credentials
+    issuer|<client id>         the issuer of a program without a user, whose credentials go to no other one
 
 A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, and a
 thief would have the user's rights for as long, so clients MUST store tokens securely.
@@ -152,7 +152,7 @@ class FileStore(MemoryStore):
             os.close(handle)
 
     def _check_folder(self) -> None:
-        """Raise AuthorizationError if another user could replace the file, which a folder's sticky bit prevents."""
+        """Raise AuthorizationError if others can replace the file, as in a shared folder without a sticky bit."""
         status = os.stat(self.path.parent)
         anyone_can_replace = status.st_mode & stat.S_IWOTH and not status.st_mode & stat.S_ISVTX
         if not _IS_WINDOWS and (anyone_can_replace or status.st_uid not in (0, os.geteuid())):
@@ -179,7 +179,7 @@ class FileStore(MemoryStore):
         finally:
             os.close(handle)
         content = None
-        with contextlib.suppress(ValueError):  # it quotes the file, so the refusal below must not have it as its cause
+        with contextlib.suppress(ValueError):  # which quotes the file, so it must not become the cause of the refusal
             if len(data) <= MAX_FILE:
                 content = parse_json(data)
         if isinstance(content, dict) and content.get("version") == _VERSION:

@@ -30,7 +30,7 @@ class LineReader:
     def __init__(self, receive: Receive, limit: int = MAX_LINE, trace: Trace | None = None) -> None:
         self.paused = False
         self.receive = receive
-        self.decode: Callable[[bytes], Incoming] = decode  # the client's function refuses some large messages
+        self.decode: Callable[[bytes], Incoming] = decode  # the client sets one that refuses some large messages
         self._limit, self._trace = limit, trace
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index
@@ -102,7 +102,7 @@ class LineTransport(Transport):
     def data_received(self, data: bytes) -> None:
         if self._unwritten is None:
             self._unwritten = []
-        self._lines.feed(data)  # starts asyncio tasks, whose first messages go to `_unwritten` before the call below
+        self._lines.feed(data)  # starts asyncio tasks, which run before the call below and add their messages to it
         asyncio.get_running_loop().call_soon(self._write_together)
 
     def _write_together(self) -> None:
