@@ -78,12 +78,13 @@ async def negotiate(
     except (ConnectionClosed, RemoteError) as error:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] then send a probe
         must_probe = known_era == "legacy" and offer.revisions_of("modern")  # the server may be modern now
-        # Some legacy servers end when they get `server/discover`.
-        ended_at_probe = known_era != "legacy" and is_process and session.ended.done() and offer.revisions_of("legacy")
+        # Some legacy servers end when they get `server/discover`. Perhaps only the end of their input is noticed yet.
+        has_ended = session.ended.done() or (is_process and isinstance(error, ConnectionClosed))
+        ended_at_probe = known_era != "legacy" and is_process and has_ended and offer.revisions_of("legacy")
         if not must_probe and not ended_at_probe:
             raise
         log.debug("the negotiation failed and is tried again: %s", error)
-    if session.ended.done():  # outside the `except` block, so that a second error does not quote the first
+    if has_ended:  # outside the `except` block, so that a second error does not quote the first
         await session.close()
         session = await open_session()
     await _negotiate_once(session, offer, "legacy" if ended_at_probe else None)

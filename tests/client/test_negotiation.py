@@ -16,7 +16,9 @@ from mcp_ref import Client, ConnectionClosed, HttpClient, RemoteError, RequestTi
 from mcp_ref.client import negotiation as opening
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY, REVISIONS, Era
+from mcp_ref.transports.base import OnEnd, Receive
 from mcp_ref.transports.memory import MemoryTransport
+from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.forked_python import quick_python
 from tests.messages import Received
 from tests.raw_peers import Wire, raw_server
@@ -304,6 +306,20 @@ async def test_server_process_that_ends_at_the_probe_is_started_again_for_initia
     assert (tmp_path / "seen").read_text().split() == ["server/discover", "initialize", "initialize"]
     assert list(eras.values()) == ["legacy"]
     assert "the negotiation failed and is tried again: " in caplog.text
+
+
+async def test_server_process_that_ends_before_the_probe_is_started_again_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    start, exits = StdioClientTransport.start, StdioClientTransport._exits_within
+
+    async def start_and_exit(self: StdioClientTransport, receive: Receive, on_end: OnEnd) -> None:
+        await start(self, receive, on_end)
+        assert await exits(self, PATIENCE)
+
+    monkeypatch.setattr(StdioClientTransport, "start", start_and_exit)
+    client = Client(quick_python("pass"))
+    with pytest.raises(ConnectionClosed, match=r"initialize: the server .* exited with code 0"):
+        await client.connect()
+    assert client.connector.starts == 2
 
 
 @pytest.mark.parametrize("other", ["cwd", "env", "removed", "folder", "PATH"])
