@@ -7,7 +7,7 @@ results.
 Threats:
     covered-prompt: the user's decision; a server; prints a prompt of its own over a real one, or before the next one,
         so that the user replies to the wrong prompt; a server's text waits until the user has replied, its rows are
-        marked, and keys that were typed before a prompt are dropped.
+        marked, and keys that were typed before a decision (y or n) are dropped.
 
 Spec:  client/elicitation
 """
