@@ -87,7 +87,7 @@ class Revision:
     """True if a server can close a stream before the response, after which the client reconnects and resumes it.
     [2025-11-25 basic/transports#sending-messages-to-the-server]"""
     version_header: bool = True
-    """True if HTTP requests but `initialize` have this header. [2025-06-18 basic/transports#protocol-version-header]"""
+    """True if all HTTP requests but `initialize` have it. [2025-06-18 basic/transports#protocol-version-header]"""
     authorization_at_origin: bool = False
     """True if a server can be its own authorization server, at its origin, without metadata. [2025-03-26
     basic/authorization#fallbacks-for-servers-without-metadata-discovery]"""
@@ -158,7 +158,7 @@ class NotInRevision(ValueError):
 
 
 class Availability(NamedTuple):
-    """The revisions that have a field or a dataclass. A dataclass has it as its class attribute `availability`.
+    """The revisions that have a field or a dataclass. That of a dataclass is its class attribute `availability`.
 
     Args:
         since: first revision with the field or type; None for the oldest revision.

@@ -97,7 +97,7 @@ class Channel(Protocol):
         return None
 
     def begin_task(self) -> None:
-        """Create the task now, if that was postponed to request input first. Do nothing for other channels."""
+        """Create the task now, if that has waited for a request for input. Do nothing for other channels."""
         return None
 
 
@@ -114,10 +114,10 @@ class RequestContext:
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
         self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
-        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those for which a handler in a thread waits
+        self.worker_tasks: set[asyncio.Task[object]] | None = None  # those that a handler in a thread waits for
         self.worker_is_cancelled = False  # True if the request was cancelled while its handler ran in a thread
         access = current_access.get()
-        # A handler may call another server in this process, on whose channel the rights of its own caller do not hold.
+        # A handler may call another server in this process, where the rights of the handler's own caller do not hold.
         self.access = access if access is not None and access.id == principal else None
         """The rights of the caller; None if the request did not come over HTTP."""
 

@@ -76,9 +76,9 @@ class Watch:
         while True:
             try:
                 client = await self._server.shared(self._caller)
-                # not `async with`, which would raise the error of an unsubscription in place of the cancellation
+                # not `async with`, whose end can raise another error (of `unsubscribe`) in place of a cancellation
                 updates = await client.subscribe(self._uri).__aenter__()
-                pause = 0.0  # after a lost connection, which raises McpError below, try again at once
+                pause = 0.0  # if the connection is lost, `_report_updates` raises McpError: try again at once
                 await self._report_updates(client, updates)
                 pause = MIN_PAUSE  # the server has ended the subscription, for example because it is being replaced
             except McpError:

@@ -115,7 +115,7 @@ def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str
     for visit in report.visits:
         lines = _visit_lines(visit)
         is_same = lines == previous_lines and not visit.refusal
-        text = "the same" if is_same else "\n            ".join(lines)  # below the text, not below the revision
+        text = "the same" if is_same else "\n            ".join(lines)  # each further line begins below the first
         out(f"{visit.revision}  {text}")
         previous_lines = lines
     if report.advice:

@@ -120,7 +120,7 @@ async def ask_person(server: str, request: ElicitRequestFormParams | ElicitReque
 
 async def confirms(prompt: str) -> bool:
     """Return True if the user types y or yes after the prompt. Ctrl-D means no."""
-    with contextlib.suppress(OSError, termios.error):  # no terminal
+    with contextlib.suppress(OSError, termios.error):  # not every terminal can do this
         termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # drop a line that was typed for an earlier prompt
     try:
         return (await ask_line(f"{prompt} [y/n] ")).strip().lower() in ("y", "yes")

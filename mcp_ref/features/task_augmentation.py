@@ -73,7 +73,8 @@ def add_related_task(message: object, id: str) -> None:
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
     """Return the owner of new tasks: "era:principal", or "session:id" without a principal, or "" without both.
 
-    The era is part of it because a task's result is the JSON of one era, which clients of the other must not get.
+    With a principal, the era is part of it, because the result is JSON of this era, and clients of the other must not
+    get it. A session has only one era.
     """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind a task to its authorization context
     if principal is not None:

@@ -7,7 +7,7 @@ ending does not disturb the others.
               again at 1 second only after the server was ready for 60 seconds, not after each successful start.
     Calls     After five calls in a row without a response, the server gets no calls for 30 seconds, and then a ping.
     Tools     While the server is not ready, its tools stay in the list for 60 seconds, but calls fail at once.
-    Changes   After a change, the tools are fetched at most once a second, and ever more rarely if they are the same.
+    Changes   After a change, the tools are fetched at most once a second, and more rarely each time that none differs.
 
 Threats:
     restart-loop: the user's computer; a server; ends after each start; the pauses between its starts become longer,
@@ -73,12 +73,12 @@ MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 class ServerState(Enum):
     """The state of a server in a host.
 
-    IDLE         -> STARTING, by way of UNAPPROVED if a configuration file names the server; DISABLED; MISCONFIGURED
+    IDLE         -> STARTING, but first UNAPPROVED if a configuration file names the server; or DISABLED, MISCONFIGURED
     UNAPPROVED   -> STARTING if the user allows the start
     STARTING     -> READY when the tools are fetched
     READY        -> SUSPENDED after lost calls
     SUSPENDED    -> READY if the server responds to a ping
-    these three  -> BACKING_OFF when the server fails, ends or is silent; FAILED if restarts are useless or too many
+    the 3 above  -> BACKING_OFF when the server fails, ends or is silent; FAILED if restarts are useless or too many
     BACKING_OFF  -> STARTING after a pause, in the same way as IDLE
 
     `Host.restart` leads from every state to IDLE. STOPPED is the last state: the host was closed, or `Host.reload` has
