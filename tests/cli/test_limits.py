@@ -5,22 +5,16 @@ from __future__ import annotations
 import ast
 import json
 import re
-from functools import cache
 
 import pytest
 
 from mcp_ref.__main__ import main
-from mcp_ref.cli.limits import Limit, limits, memory
+from mcp_ref.cli.limits import limits, memory
 from tests.settings import ROOT
 
 
-@cache
-def found() -> list[Limit]:
-    return list(limits())
-
-
 def test_limits_lists_every_constant_named_max() -> None:
-    listed = {(limit.module, limit.name) for limit in found()}
+    listed = {(limit.module, limit.name) for limit in limits()}
     for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
         module = path.relative_to(ROOT / "mcp_ref").as_posix()
         if module.startswith(("cli/", "demo/")):
@@ -31,7 +25,7 @@ def test_limits_lists_every_constant_named_max() -> None:
 
 
 def test_limits_lists_every_field_of_a_limits_class() -> None:
-    listed = {(limit.module, limit.name) for limit in found()}
+    listed = {(limit.module, limit.name) for limit in limits()}
     for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
         module = path.relative_to(ROOT / "mcp_ref").as_posix()
         for node in ast.parse(path.read_text("utf-8")).body:
@@ -42,14 +36,11 @@ def test_limits_lists_every_field_of_a_limits_class() -> None:
 
 
 def test_limits_are_positive_numbers() -> None:
-    for limit in found():
+    for limit in limits():
         assert limit.value > 0, limit
 
 
-def test_limits_command_prints_tables_and_json(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("mcp_ref.cli.limits.limits", found)  # which parses the package only once
+def test_limits_command_prints_tables_and_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["limits"]) == 0
     printed = capsys.readouterr().out
     assert "MAX_BATCH  1,000" in printed and "CANCEL_SECONDS  0.5" in printed
@@ -66,5 +57,5 @@ def test_limits_command_prints_tables_and_json(
 
 @pytest.mark.spec("2025-11-25/basic/utilities/tasks#resource-management-4,5")
 def test_limits_of_tasks_are_documented() -> None:
-    documented = {limit.name: limit.meaning for limit in found() if "extensions/tasks/" in limit.module}
+    documented = {limit.name: limit.meaning for limit in limits() if "extensions/tasks/" in limit.module}
     assert "milliseconds" in documented["MAX_TTL"] and "tasks" in documented["MAX_TASKS_PER_CALLER"]
