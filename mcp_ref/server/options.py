@@ -66,9 +66,10 @@ class ServerOptions(TypedDict, total=False):
 
 def checked_task_store(store: TaskStore | AsyncTaskStore | None) -> TaskStore | AsyncTaskStore | None:
     """Return the store of tasks. Raise TypeError for an `async def`, unless the store is an `AsyncTaskStore`."""
-    bases = [base.__name__ for base in type(store).__mro__]  # by name, because importing the class would cost time
+    if "AsyncTaskStore" in [base.__name__ for base in type(store).__mro__]:  # by name: to import the class costs time
+        return store
     for name in ("put", "get", "page", "remove"):
-        if "AsyncTaskStore" not in bases and iscoroutinefunction(getattr(type(store), name, None)):
+        if iscoroutinefunction(getattr(type(store), name, None)):
             advice = "write a plain `def`, or derive the class from AsyncTaskStore"
             raise TypeError(f"{type(store).__name__}.{name} of the task_store is an `async def`: {advice}")
     return store
