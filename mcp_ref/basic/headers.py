@@ -68,7 +68,8 @@ _ENCODED_VALUE: Final = re.compile(r"=\?base64\?(.*)\?=", re.DOTALL)
 def encode_value(value: JSON) -> str:
     text = str(value).lower() if isinstance(value, bool) else str(value)
     # [2026-07-28 basic/transports/streamable-http#value-encoding] the client MUST encode it if it is not plain ASCII
-    if _PLAIN_VALUE.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?=")):
+    is_name = text.isidentifier() and text.isascii()  # usual, and found faster than by the pattern
+    if is_name or (_PLAIN_VALUE.fullmatch(text) and not (text.startswith("=?base64?") and text.endswith("?="))):
         return text
     return f"=?base64?{base64.b64encode(text.encode()).decode()}?="
 
@@ -176,7 +177,7 @@ def request_headers(request: Request, parameters: ParameterHeaders) -> dict[str,
     meta: dict[str, str] = request.params["_meta"]  # type: ignore[assignment]  # the client itself has written it
     headers, name = {"MCP-Protocol-Version": meta[PROTOCOL_VERSION], METHOD_HEADER: request.method}, _name_in(request)
     if name is not None:
-        headers[NAME_HEADER] = name if name.isidentifier() and name.isascii() else encode_value(name)  # usual
+        headers[NAME_HEADER] = encode_value(name)
         if request.method == "tools/call" and (paths := parameters.get(name)):
             headers.update(parameter_values(request.params.get("arguments"), paths))
     return headers
