@@ -90,8 +90,7 @@ class ClientSession(Session):
         self.instructions = other.instructions
 
     async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:
-        meta = params.get("_meta")
-        params = {**params, "_meta": {**meta, **self.request_meta} if meta else self.request_meta}  # type: ignore[dict-item]
+        params = {**params, "_meta": {**params.get("_meta", {}), **self.request_meta}}  # type: ignore[dict-item]
         if method in CACHEABLE:
             result = await self._send_cacheable(method, params, *options)
         else:
