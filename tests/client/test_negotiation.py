@@ -317,7 +317,7 @@ async def test_server_process_that_ends_before_the_probe_is_started_again_too(mo
 
     monkeypatch.setattr(StdioClientTransport, "start", start_and_exit)
     client = Client(quick_python("pass"))
-    with pytest.raises(ConnectionClosed, match=r"initialize: the server .* exited with code 0"):
+    with pytest.raises(ConnectionClosed, match=r"the server .* exited with code 0"):
         await client.connect()
     assert client.connector.starts == 2
 

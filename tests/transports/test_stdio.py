@@ -16,9 +16,10 @@ from pathlib import Path
 
 import pytest
 
+import mcp_ref.transports.stdio.client as stdio_client
 import mcp_ref.transports.stdio.server as stdio_server
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, Limits, RemoteError, RequestTimeout, Server
-from mcp_ref.jsonrpc.messages import Incoming, Object, Request, Response
+from mcp_ref.jsonrpc.messages import Incoming, Object, Request, RequestFailure, Response
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.forked_python import python
@@ -529,6 +530,19 @@ async def test_stdio_client_sends_nothing_before_the_start_and_after_the_end(cap
     for _ in range(10):  # asyncio warns of the fifth write to a closed pipe
         transport.send(Request(1, "ping"))
     assert (received, caplog.text) == ([], "")
+
+
+async def test_request_to_a_closed_input_fails_with_the_reason_in_standard_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(stdio_client, "EXIT_SECONDS", 0)
+    transport, failed = StdioClientTransport(["sh"]), asyncio.Queue[Incoming]()
+    transport._lines.receive = failed.put_nowait
+    transport.send(Request(1, "ping"))
+    transport.pipe_data_received(2, b"no such table")  # after the write, before the end is noticed
+    failure = await asyncio.wait_for(failed.get(), PATIENCE)
+    assert isinstance(failure, RequestFailure) and failure.unsent
+    assert failure.reason.endswith("; its standard error ends with:\nno such table")
 
 
 @pytest.mark.parametrize("end", ["the server closes its input", "the server exits", "the client closes"])

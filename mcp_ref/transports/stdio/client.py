@@ -126,10 +126,13 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def _write(self, line: bytes) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
             return self._stdin.write(line)
+        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._fail_requests, line)  # standard error is read by then
+        asyncio.get_running_loop().call_later(self._grace, self._report_end)  # responses to earlier requests can come
+
+    def _fail_requests(self, line: bytes) -> None:
         for message in map(decode, line.splitlines()):
             if isinstance(message, Request) and self._closing is None:
                 self._lines.receive(RequestFailure(message.id, self._describe_end(), unsent=True))
-        asyncio.get_running_loop().call_later(self._grace, self._report_end)  # responses to earlier requests can come
 
     def _input(self) -> asyncio.ReadTransport | None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None
