@@ -26,8 +26,7 @@ Read the modules in the order of `READING_ORDER`, where each one imports only mo
 those in `OPTIONAL_READING` the first time. Run the demo before you begin: `python3 -m mcp_ref demo`.
 
 Many docstrings end with `Spec:`, the pages that the module implements, and with `Threats:`, the attacks that it
-prevents. Each attack has a label and four parts between semicolons: the asset at risk; the attacker; the attack; and
-the defense.
+prevents: after each label, the first sentence is the attack, and the others are the defense.
 
 A public name is imported when a program first uses it, so `import mcp_ref` is fast, and a server that has only tools
 never loads `features/prompts.py`. All imports inside the package are relative, so you can rename it.

@@ -8,7 +8,7 @@ import pytest
 
 from tests.settings import DATA, ROOT
 from tests.test_requirements import LEVELS, ledger
-from tests.threats import attacks, threats, threats_of
+from tests.threats import Threat, attacks, threats, threats_of
 from tests.toc import deviations, entries
 
 needs_data = pytest.mark.skipif(DATA is None, reason="the specification's data are not here; set MCP_REF_DATA")
@@ -39,15 +39,27 @@ def test_threats_have_unique_labels_and_each_is_played_by_a_test() -> None:
     assert set(labels) == set(attacks()), sorted(set(labels) ^ set(attacks()))
 
 
-def test_threats_of_reads_the_parts_of_each_entry() -> None:
-    source = '"""X.\n\nThreats:\n    a-flood: an asset; b;\n        c; d e.\n    b-flood: a; b; c; f.\n\nSpec:  x\n"""'
-    assert [(threat.label, threat.asset, threat.defense) for threat in threats_of(source, "x")] == [
-        ("a-flood", "an asset", "d e"),
-        ("b-flood", "a", "f"),
+def test_threats_of_splits_each_entry_after_its_first_sentence() -> None:
+    entries = "a-flood: A client sends `x. Y`,\n        e.g. `b.c`. `D` stops it. So does E.\n    b-flood: A peer. No."
+    source = f'"""X.\n\nThreats:\n    {entries}\n\nSpec:  x\n"""'
+    assert list(threats_of(source, "x")) == [
+        Threat("a-flood", "x", "A client sends `x. Y`, e.g. `b.c`.", "`D` stops it. So does E."),
+        Threat("b-flood", "x", "A peer.", "No."),
     ]
 
 
-@pytest.mark.parametrize("entry", ["x: a; b; c; d.", "a-flood: a; b; c.", "a-flood: a; b; ; d.", "a-flood a; b; c; d."])
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "flood: A client floods. The server stops it.",
+        "a-flood A client floods. The server stops it.",
+        "a-flood: A client floods.",
+        "a-flood: A client sends `x. Y` to the server.",
+        "a-flood: A client sends text, e.g. Latin text.",
+        "a-flood: A client floods. The server stops it",
+        "a-flood: A client floods. the server stops it.",
+    ],
+)
 def test_threat_of_another_form_is_an_error(entry: str) -> None:
-    with pytest.raises(ValueError, match="asset; attacker; attack; what stops it"):
+    with pytest.raises(ValueError, match="some-label: The attack"):
         list(threats_of(f'"""X.\n\nThreats:\n    {entry}\n"""', "x"))

@@ -1,14 +1,14 @@
 """The threats that the package defends against, and the tests that play the attacks.
 
-A module's docstring lists its threats in a part `Threats:`, each with four parts between semicolons:
+A module's docstring lists its threats in a part `Threats:`, each with a label and at least two sentences:
 
     Threats:
-        header-flood: the client's event loop; a hostile server; lists a tool with thousands of `x-mcp-header`
-            annotations; each name is looked up in a set.
+        header-flood: A hostile server blocks the client's event loop with a tool that has thousands of `x-mcp-header`
+            annotations. Each name is looked up in a set.
 
-These are the label, the asset, the attacker, the attack, and the defense. Each test that plays the attack has
-the marker `attack("header-flood")`. The attacks on authorization, A1 to A20, are in a table of their own, in
-tests/basic/authorization/test_attacks.py, because most of them concern several modules.
+The first sentence is the attack: it names the attacker and the asset at risk. The others are the defense. Each test
+that plays the attack has the marker `attack("header-flood")`. The attacks on authorization, A1 to A20, are in a table
+of their own, in tests/basic/authorization/test_attacks.py, because most of them concern several modules.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from tests.settings import ROOT
 ATTACKS = ROOT / "tests" / "basic" / "authorization" / "test_attacks.py"
 """The file with the table of the attacks on authorization."""
 
+ENTRY = re.compile(r"([a-z0-9]+(?:-[a-z0-9]+)+): ([A-Z](?:`[^`]*`|[^`])+?(?<!\be\.g)(?<!\bi\.e)\.) ([A-Z`].*\.)")
+"""The pattern of a threat: label, attack, defense. A period in code or after "e.g" or "i.e" does not end the attack."""
+
 
 @dataclass(frozen=True)
 class Threat:
@@ -32,8 +35,6 @@ class Threat:
 
     label: str
     module: str
-    asset: str
-    attacker: str
     attack: str
     defense: str
 
@@ -52,17 +53,17 @@ def threats_of(source: str, module: str) -> Iterator[Threat]:
         return
     for text in re.split(r"\n(?=    \S)", section[1].rstrip()):
         entry = " ".join(text.split())
-        label, _, parts = entry.partition(": ")
-        fields = [part.strip() for part in parts.removesuffix(".").split(";")]
-        if not re.fullmatch(r"[a-z0-9]+(-[a-z0-9]+)+", label) or len(fields) != 4 or not all(fields):
-            raise ValueError(f"{module}: {entry!r} is not `some-label: asset; attacker; attack; what stops it.`")
-        yield Threat(label, module, *fields)
+        parts = ENTRY.fullmatch(entry) or re.fullmatch(r"([^:]+): (.*;.*;.*); ([^;]*)\.", entry)
+        if parts is None:
+            raise ValueError(f"{module}: {entry!r} is not `some-label: The attack. The defense.`")
+        label, attack, defense = parts.groups()
+        yield Threat(label, module, attack, defense)
 
 
 def _attacks_on_authorization() -> Iterator[Threat]:
     docstring = ast.get_docstring(ast.parse(ATTACKS.read_text("utf-8"))) or ""
     for label, attack in re.findall(r"^    (A\d+) +(.*)$", docstring, re.MULTILINE):
-        yield Threat(label, "mcp_ref/basic/authorization/", "tokens and accounts", "-", attack, "see the tests")
+        yield Threat(label, "mcp_ref/basic/authorization/", attack, "see the tests")
 
 
 @cache

@@ -78,9 +78,7 @@ def deviations() -> Iterator[str]:
 def show_threats() -> None:
     """Print each threat with its module and its tests."""
     for threat in threats():
-        print(f"{threat.label} ({threat.module})")
-        print(f"    asset     {threat.asset}\n    attacker  {threat.attacker}\n    attack    {threat.attack}")
-        print(f"    defense   {threat.defense}")
+        print(f"{threat.label} ({threat.module})\n    attack    {threat.attack}\n    defense   {threat.defense}")
         for test in dict.fromkeys(attacks().get(threat.label, [])):
             print(f"    test      {test}")
 
