@@ -15,8 +15,8 @@ called with an `Approval` of one of these kinds:
     elicit        the server requests input from the user
 
 Threats:
-    forged-approval: the user's decision; a file or a server; writes line breaks, hidden characters or many spaces,
-        which look like other lines of an approval; each value is JSON on one line, and continued rows are marked.
+    forged-approval: A file or a server misleads the user with line breaks, hidden characters or many spaces, so that a
+        value looks like other lines of an approval. Each value is JSON on one line, and continued rows are marked.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/elicitation#safe-url-handling
 """

@@ -17,9 +17,9 @@ with `${TOKEN}`, so that a program can show them; launch.py replaces the variabl
 entry stops only its own server.
 
 Threats:
-    consent-in-a-file: the user's consent; a cloned project; writes `trust` or `autoApprove` in its file; these keys
-        have no effect, and a warning says so.
-    same-name: the consent to a server of the user; a cloned project; lists another server of the same name; two
+    consent-in-a-file: A cloned project grants itself the user's consent with `trust` or `autoApprove` in its file.
+        These keys have no effect, and a warning says so.
+    same-name: A cloned project misuses the user's consent to a server, by listing another server of the same name. Two
         servers with one name are an error.
 
 Spec:  architecture/index (the specification does not define configuration files)

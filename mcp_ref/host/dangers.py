@@ -4,8 +4,8 @@ Some environment variables make a program run other programs, or load other code
 sets one of these, consent to the start is not enough, so the host asks about each of them.
 
 Threats:
-    lookalike-url: the user's trust in a host; a server or a file; spells a URL so that it looks like another host; the
-        user sees the true host, and a warning for each known trick.
+    lookalike-url: A server or a file abuses the user's trust in a host with a URL that looks as if it led to this host.
+        The user sees the true host, and a warning for each known trick.
 
 Spec:  2026-07-28 client/elicitation#safe-url-handling (the specification does not define warnings about commands)
 """

@@ -12,8 +12,8 @@ the user's trust first and change the description later. A server that changes i
 unnoticed.
 
 Threats:
-    changed-definition: the user's consent to a tool; a server; changes the description or the schema after the consent;
-        the changed tool leaves the list until the user allows the new definition.
+    changed-definition: A server changes a tool's description or schema after the user has consented to the tool. With
+        an `approve` function, the changed tool leaves the list until the user allows the new definition.
 
 Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,
        client/elicitation#safe-url-handling, server/utilities/logging, basic/patterns/progress

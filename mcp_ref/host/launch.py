@@ -16,19 +16,20 @@ leaves out the content of programs and scripts, because that changes with each u
 file. So the user consents to this program in this folder, updates included. In another folder, the host asks again.
 
 Threats:
-    consent-in-another-folder: the user's account; a second cloned project; contains a program at the path that the user
-        allowed in the first project; the digest contains absolute paths and the working directory.
-    consent-to-another-program: the user's account; a cloned project; changes its file, its `envFile` or a program
-        after the consent; the digest contains everything that decides what runs, and is compared before the start.
-    dangerous-variable: the user's account; a cloned project; sets PATH, LD_PRELOAD or NODE_OPTIONS in its file or its
-        `envFile`, so that a harmless command runs its own code; the user is asked for each such variable, which --yes
-        and a remembered consent do not cover.
-    hidden-receiver: the user's secrets; a file; sends them to its own host by `bearer_token_env_var`, headers or a
-        default of a variable; the user sees the true host and each variable that it gets.
-    default-of-an-input: the user's secrets; a cloned project; writes `${input:id:-https://evil.example}`, and describes
-        no such input, so that nobody is asked; the user sees the default, with a warning.
-    value-of-a-variable: the user's account and secrets; a cloned project; sets a variable with a harmless name to a
-        file or an address, from which a program reads settings; the user sees each value, with a warning.
+    consent-in-another-folder: A second cloned project runs a program of its own in the user's account, at the path that
+        the user allowed in the first project. The digest contains absolute paths and the working directory.
+    consent-to-another-program: A cloned project runs other code in the user's account by changing its file, its
+        `envFile` or the path of its program after the consent. Before each start, the host compares the digest, which
+        contains everything that decides what runs.
+    dangerous-variable: A cloned project makes a harmless command run other code in the user's account, by setting PATH,
+        LD_PRELOAD or NODE_OPTIONS in its file or its `envFile`. The host asks the user about each such variable, which
+        `--yes` and a remembered consent do not cover.
+    hidden-receiver: The author of a file has the user's secrets sent to another host by `bearer_token_env_var`, headers
+        or a default of a variable. The user sees the true host and each variable that it gets.
+    default-of-an-input: A cloned project diverts the user's secrets with `${input:id:-https://evil.example}`, an input
+        without a description, so that nobody is asked. The user sees the default, with a warning.
+    value-of-a-variable: A cloned project gets at the user's account and secrets by setting a variable with a harmless
+        name to a file or an address from which a program reads settings. The user sees each value, with a warning.
 
 Spec:  architecture/index (the specification does not define configuration files)
 """

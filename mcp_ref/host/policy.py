@@ -6,13 +6,13 @@ servers are refused. The program's own are allowed, because its code is the cons
 file starts only if the file is the user's own: outside the working directory, and safe from changes by other users.
 
 Threats:
-    unasked-start: the user's account; a cloned project; lists a server in its file, and the program has no `approve`
-        function; only the user's own file starts servers without consent.
-    input-of-another-file: a secret that the user types; a cloned project; uses the id of an input of another file; a
-        typed value is used only for the file that asked for it.
-    data-in-a-spelling: secrets that the model knows; a server whose texts steer the model; makes it read an approved
-        URI in another spelling, which contains a secret, such as `weather://city/SECRET/../today`; the server gets the
-        spelling that the user has seen.
+    unasked-start: A cloned project runs code in the user's account by listing a server in its file, if the program has
+        no `approve` function. Only the user's own file starts servers without consent.
+    input-of-another-file: A cloned project gets a secret that the user types, by using the id of an input of another
+        file. The host uses a typed value only for the file that asked for it.
+    data-in-a-spelling: A server whose texts steer the model steals secrets that the model knows: the model reads an
+        approved URI in another spelling, which contains a secret, such as `weather://city/SECRET/../today`. The server
+        gets the spelling that the user has seen.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling
 """

@@ -5,8 +5,8 @@ which a hostile server could send the 5 MB just as well. Only the data of images
 count. A note replaces everything beyond the limit.
 
 Threats:
-    long-result: the model's context, and the user's costs; a server; returns megabytes, as a text, as many small
-        blocks, in a field that is not a text, or as an error; the limit counts everything but binary data.
+    long-result: A server fills the model's context, at the user's cost, with megabytes in a text, in many small blocks,
+        in a field that is not a text, or in an error. The limit counts everything but binary data.
 
 Used by: hosted.py, host.py
 """

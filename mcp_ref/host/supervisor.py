@@ -10,10 +10,10 @@ ending does not disturb the others.
     Changes   After a change, the tools are fetched at most once a second, and more rarely each time that none differs.
 
 Threats:
-    restart-loop: the user's computer; a server; ends after each start; the pauses between its starts become longer,
-        and after 6 failures in 10 minutes it is not started again.
-    list-loop: the host's processor time; a server; reports a change after each list; the list is fetched ever
-        more rarely.
+    restart-loop: A server keeps the user's computer busy by ending after each start. The pauses between its starts
+        grow, and after 6 failures in 10 minutes the host does not start it again.
+    list-loop: A server wastes the host's processor time by reporting a change after each list. The host fetches an
+        unchanged list ever more rarely.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
