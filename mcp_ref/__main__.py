@@ -5,9 +5,9 @@ parses the command line, and the modules in `cli/` and `demo/` run the commands.
 prints one JSON value to standard output, and nothing else.
 
 Threats:
-    folder-with-modules: the user's account; the author of a downloaded folder; puts an `argparse.py` into it, which
-        `python3 -m` finds before the real one; the current directory leaves the search path before the first import
-        here. Only `python3 -P -m mcp_ref` and the script `mcp_ref` also protect the earlier imports of Python itself.
+    folder-with-modules: The author of a downloaded folder runs code in the user's account with an `argparse.py`, which
+        `python3 -m` finds first. The current directory leaves the search path before the imports below. Only
+        `python3 -P -m mcp_ref` and the script `mcp_ref` also protect the earlier imports of Python itself.
 """
 
 from __future__ import annotations

@@ -19,11 +19,11 @@ The credentials for the server come from the bridge's configuration, never from 
 a legacy server the name of the session's own client. The other clients tell it the bridge's name.
 
 Threats:
-    bridge-shared-session: the messages of another user; a client; uses the same ids and tokens; each principal has its
-        own clients, and each client its own ids.
-    bridge-all-clients: the access to a server; a client; opens sessions, or names other capabilities in each request,
-        until no more clients can connect; each principal has at most half of them.
-    bridge-restart-loop: the user's computer; a server; ends after each start; the pauses between the starts grow.
+    bridge-shared-session: A caller gets another user's messages by using the same request ids and progress tokens. Each
+        principal has its own clients, and each client its own ids.
+    bridge-all-clients: A caller shuts others out of a server: it opens sessions, or names other capabilities in each
+        request, until no more clients can connect. Each principal has at most half of the clients.
+    bridge-restart-loop: A server keeps the user's computer busy by ending after each start. The pauses before it grow.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
 """

@@ -7,8 +7,8 @@ If the connection to a server is lost, the bridge subscribes again, and tells ea
 because it may have missed an update in the meantime. A list that keeps changing is reported at growing intervals.
 
 Threats:
-    bridge-all-subscriptions: the updates of other users; a client; opens subscriptions until the bridge has no room for
-        more; each principal has at most half of them.
+    bridge-all-subscriptions: A client cuts other users off from their updates by opening subscriptions until the bridge
+        has no room for more. Each principal has at most half of them.
 
 Spec:  2025-11-25 server/resources#subscriptions; 2026-07-28 basic/patterns/subscriptions
 """

@@ -27,10 +27,10 @@ only once, because after that the server has its responses. If the call is gone,
 does not call the tool again, because the tool's author did not expect a repetition.
 
 Threats:
-    bridge-stolen-state: the response of a user; another user, or the same one with other arguments; sends the state of
-        a held call; the signature covers the principal and the params.
-    bridge-used-state: the effect of a second response; a client; sends a state again; the round does not fit.
-    bridge-abandoned-calls: the memory of the bridge; a client; begins calls and never retries; each one ends after 15
+    bridge-stolen-state: Another user sends the state of a held call to respond in its user's place, or the user sends
+        it with other arguments. The state's signature covers the principal and the params.
+    bridge-used-state: A client sends a state again to change its response. A state works only in its own round.
+    bridge-abandoned-calls: A client fills the bridge's memory with calls that it never retries. Each call ends after 15
         minutes, and each principal has at most 16.
 
 Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 client/elicitation, client/sampling

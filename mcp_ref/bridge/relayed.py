@@ -11,8 +11,8 @@ gets a signed text that contains it and the server's name, so no client can use 
 several servers, every cursor is sealed, even without authentication, because the server's name has to be found again.
 
 Threats:
-    bridge-foreign-cursor: the list or the task of another user; a client; sends a cursor or task id that it has seen
-        elsewhere; the signature covers the principal, so the bridge refuses it.
+    bridge-foreign-cursor: A client reads another user's list or task with a cursor or task id that it has seen
+        elsewhere. The bridge refuses it, because its signature covers the principal.
 
 Spec:  2026-07-28 basic/index#_meta, server/utilities/pagination
 """

@@ -17,8 +17,8 @@ Any other client gets the result, so if the tool requires a task, the bridge awa
 because it has several servers or `prefix=True`, offers no tasks to its clients.
 
 Threats:
-    bridge-foreign-task: the result of another user; a client; uses a task id that it has seen elsewhere; the id is
-        sealed for a principal, or the bridge's own task has the principal as its owner.
+    bridge-foreign-task: A client reads another user's result with a task id that it has seen elsewhere. The bridge
+        seals the id for one principal, or makes this principal the owner of the bridge's own task.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 """

@@ -4,8 +4,8 @@ The names are those of the trace (`transports/trace.py`), in JSON, headers, quer
 or only its start was kept, nobody can tell where a secret ends, so all text after a word that suggests one is replaced.
 
 Threats:
-    recording-secrets: passwords and tokens in a conversation; a reader of its recording; finds one in a message, a
-        header, a query, a form, an argument of the command, or bytes that are not JSON; `mask` replaces it.
+    recording-secrets: A reader of a recording finds passwords and tokens in a message, a header, a query, a form, an
+        argument of the command, or bytes that are not JSON. `mask` replaces them.
 
 Used by: recorder/, programs that write a recording, and the rules. Below: recording.py, transports/trace.py
 """

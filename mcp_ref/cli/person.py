@@ -5,9 +5,9 @@ and standard error are terminals. The texts for the user go to standard error, s
 results.
 
 Threats:
-    covered-prompt: the user's decision; a server; prints a prompt of its own over a real one, or before the next one,
-        so that the user replies to the wrong prompt; a server's text waits until the user has replied, its rows are
-        marked, and keys that were typed before a decision (y or n) are dropped.
+    covered-prompt: A server manipulates the user's decision by printing a prompt of its own over a real one, or before
+        the next one, so that the user replies to the wrong prompt. The program holds a server's text back until the
+        user has replied, marks its rows, and drops keys that were typed before a decision (y or n).
 
 Spec:  client/elicitation
 """

@@ -6,8 +6,8 @@ the file keeps only letters, digits, `.`, `_` and `-` of the URI's last segment,
     save_block(folder, "plot", ImageContent.of(png, "image/png"))  ->  DIR/plot.png, or else DIR/plot-2.png, ...
 
 Threats:
-    saved-path: the user's files; a server; sends a URI such as `file:///x/..%2F.bashrc`, or the name of an existing
-        symbolic link; a name has no slash and no leading dot, and nothing that exists is opened.
+    saved-path: A server overwrites the user's files with a URI such as `file:///x/..%2F.bashrc`, or with the name of an
+        existing symbolic link. A file's name has no slash and no leading dot, and nothing that exists is opened.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ the package is installed, even without the recording. It asserts only the member
 names, texts and types. (`replay --client` compares all members, see regression.py.)
 
 Threats:
-    recording-becomes-code: the user's account; a server, or the author of a recording; puts a line break and code into
-        a text; the module has each text as a literal of Python, or with escapes in a comment.
+    recording-becomes-code: A server, or the author of a recording, runs code in the user's account by putting a line
+        break and code into a text. `to_test` writes each text as a literal of Python, or with escapes in a comment.
 
 Used by: cli/drive.py. Uses: exchanges.py
 """

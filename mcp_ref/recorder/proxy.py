@@ -13,11 +13,10 @@ other name, such as that of a web page, still reaches the server. If the recorde
 server begins or ends, it sends its client a 400 response, and ends the connection.
 
 Threats:
-    recorder-as-open-proxy: the machines that this one can reach; any client of the recorder; asks for another server;
-        the recorder connects to the one server of its command line only.
-    recorder-rebinding: the data of the server; a web page; makes its own domain resolve to the address of the
-        recorder, and asks it; the recorder does not replace a domain of somebody else in `Host`, so the server can
-        refuse it.
+    recorder-as-open-proxy: A client of the recorder reaches any machine that this one can reach, by asking for another
+        server. The recorder connects to the one server of its command line only.
+    recorder-rebinding: A web page reads the server's data by making its own domain resolve to the address of the
+        recorder. The recorder leaves a domain of somebody else in `Host`, so the server can refuse the request.
 
 Spec:  RFC 9110, section 7.6 (forwarding); RFC 9112, section 3.2 (Host)
 Used by: cli/recorder.py, drive.py. Uses: http_stream.py, tape.py

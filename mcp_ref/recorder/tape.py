@@ -7,10 +7,10 @@ the file has its maximum size, events are dropped. In both cases the recording g
 written: an event that says how much is missing.
 
 Threats:
-    recording-read-by-others: the messages of a user; another user of the machine; opens the recording, or puts a link
-        in its place; the file is new, belongs to the user, and has the mode 0600.
-    recording-stops-conversation: the conversation; a full or hanging disk; blocks each thread that writes to it; only a
-        thread of the recorder waits for the disk, and the conversation goes on without it.
+    recording-read-by-others: Another user of the machine reads the user's messages by opening the recording, or by
+        putting a link in its place. The file is new, belongs to the user, and has the mode 0600.
+    recording-stops-conversation: A full or hanging disk stops the conversation by blocking each thread that writes to
+        it. Only a thread of the recorder waits for the disk, and the conversation goes on without it.
 
 Used by: pipes.py, proxy.py. Uses: streams.py, check/masking.py
 """
