@@ -9,8 +9,8 @@ all handlers that it starts find in `current_access`. A request over stdio has n
 and its handlers have the user's own rights. [2026-07-28 basic/authorization/index#protocol-requirements]
 
 Threats:
-    subscription-memory: the memory of a server; any client; subscribes to thousands of URIs of 8 KB, in many requests
-        and sessions; the URIs of one caller have a limit in bytes, and those of all callers too.
+    subscription-memory: A client fills the server's memory by subscribing to thousands of URIs of 8 KB, in many
+        requests and sessions. The server limits the bytes of one caller's URIs, and of all callers' URIs together.
 
 Spec:  2026-07-28 basic/authorization/index; RFC 6749, section 3.3
 """

@@ -25,12 +25,12 @@ personal data, which gateways could then read.
                             legacy clients MAY assume 2025-03-26
 
 Threats:
-    header-smuggling: tools that a gateway refuses; a client behind the gateway; names one tool in the headers and
-        another in the body; the server compares them and refuses the request.
-    header-injection: the requests of other users; a server or model that chooses an argument; puts a line break into
-        a value that becomes a header; such a value is sent as Base64.
-    header-flood: the event loop of a client; a hostile server; lists a tool with 16,000 annotated properties; each
-        name is looked up in a set, so twice as many properties take only twice the time.
+    header-smuggling: A client calls a tool that its gateway forbids, by naming an allowed tool in the headers and the
+        forbidden one in the body. The server compares both and refuses the request.
+    header-injection: A server or a model that chooses an argument changes the requests of other users with a line break
+        in a value that becomes a header. The client sends such a value as Base64.
+    header-flood: A hostile server blocks the client's event loop with a tool that has 16,000 annotated properties. The
+        client looks each name up in a set, so twice as many properties take only twice the time.
 
 Spec:  2026-07-28 basic/transports/streamable-http#request-metadata, server/tools#x-mcp-header
        [2025-06-18 basic/transports#protocol-version-header]

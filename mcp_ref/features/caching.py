@@ -15,12 +15,12 @@ access to each tool, resource and prompt [2026-07-28 server/utilities/caching#se
 2026-07-28 added the hints (SEP-2549), so results of earlier revisions are not cached.
 
 Threats:
-    cache-of-another-server: the results of a server; another server whose client shares the cache; has the same command
-        in another directory, and marks its results as public; the key contains everything that selects a server.
-    cache-of-another-user: a private result; another user of the cache; sends the same request; the key of a private
-        result contains the credential.
-    stale-spelling: the freshness of a resource; a server or a proxy; announces a change of the URI in another spelling;
-        a notification drops the results of all spellings, and a result is reused only for the URI exactly as requested.
+    cache-of-another-server: A server replaces another server's results in a shared cache: it has the same command in
+        another directory, and marks its results as public. The key contains everything that selects a server.
+    cache-of-another-user: Another user of the cache gets a private result by sending the same request. The key of a
+        private result contains the user's credential.
+    stale-spelling: A server or a proxy keeps an outdated resource in the cache by announcing the change with another
+        spelling of its URI. A notification drops the results of all spellings, and a result is only for its exact URI.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,

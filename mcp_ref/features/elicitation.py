@@ -36,8 +36,8 @@ Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
                 information, it does not retry, and servers MUST handle that.
 
 Threats:
-    elicitation-url: the user's trust in a web page; a hostile server; writes a URL whose shown host differs from the
-        host that the browser opens, such as `https://evil.example\@bank.example/`; the client refuses such a URL.
+    elicitation-url: A hostile server abuses the user's trust in a web page with a URL whose shown host differs from the
+        host that the browser opens, such as `https://evil.example\@bank.example/`. The client refuses such a URL.
 
 Spec:  client/elicitation (2025-06-18 to 2026-07-28); schema: ElicitRequest, ElicitResult, PrimitiveSchemaDefinition
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "elicitation/create", "params": {"message": "Your name?",

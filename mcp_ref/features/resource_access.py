@@ -21,23 +21,23 @@ file, follows links, or converts text itself (`int("01")`), only that function c
 A subscriber to a URI also gets the updates of the URIs below it, but only of those that it is allowed to read.
 
 Threats:
-    resource-spelling: resources that need a scope; a caller without it; spells the URI in another way, such as
-        `docs://%61dmin/keys`; lookups compare canonical forms, and scopes compare all readings of a URI.
-    resource-query: resources that need a scope; a caller without it; adds a fragment or query, changes its order, or
-        leaves out a part that has a default; a protected query includes all queries that contain its parts.
-    resource-value: resources that need a scope; a caller without it; writes a number, a date or another value that the
-        server converts in another way, such as `1.0` for 1; the URI is also checked as its template would write it.
-    resource-overlap: resources that need a scope; a caller without it; reads the URI through a more general template;
-        a URI needs the scopes of all resources and templates that it matches.
-    list-of-hidden-resource: the name of a resource below a protected template; a caller without its scope; lists the
-        resources, or completes a variable of a template; both need the scopes that a read of these URIs needs.
-    update-of-hidden-child: the URI of a resource that needs a scope; a subscriber to its parent; waits for updates;
-        each update is checked with the subscriber's scopes, and a text that is not a URI is not sent.
-    subscription-of-an-old-token: the URIs of changed resources that need a scope; a client of the legacy era whose
-        newer token has fewer scopes; subscribes with the old token, and keeps the session; after the old token has
-        expired, the scopes of the newest token of the session count.
-    public-copy-of-secret: the contents of a resource that needs a scope; another user of a shared cache; reads them
-        from the cache, because the function's own hint is "public"; contents that need a scope are always private.
+    resource-spelling: A caller reads a resource without its scope by spelling the URI in another way, such as
+        `docs://%61dmin/keys`. Lookups compare canonical forms, and scopes compare all readings of a URI.
+    resource-query: A caller reads a resource without its scope by adding a fragment or query, changing its order, or
+        leaving out a part that has a default. A protected query includes all queries that contain its parts.
+    resource-value: A caller reads a resource without its scope by writing a number, a date or another value in a
+        different form, such as `1.0` for 1. The server also checks the URI as its template would write it.
+    resource-overlap: A caller reads a resource without its scope through a more general template. A URI needs the
+        scopes of all resources and templates that it matches.
+    list-of-hidden-resource: A caller learns the name of a resource below a template whose scope it lacks, by listing
+        the resources or completing a variable. Both need the scopes that a read of these URIs needs.
+    update-of-hidden-child: A subscriber to a resource learns the URI of a child whose scope it lacks, from the child's
+        updates. The server checks the scopes for each update, and never sends a text that is not a URI.
+    subscription-of-an-old-token: A legacy client whose newer token has fewer scopes learns which protected resources
+        change, by subscribing with the old token and keeping the session. After the old token has expired, the scopes
+        of the session's newest token count.
+    public-copy-of-secret: Another user of a shared cache reads contents that need a scope, because the function's own
+        hint is "public". The server always marks such contents as private.
 
 Spec:  server/resources#security-considerations (2024-11-05 to 2026-07-28), RFC 3986, section 6.2.2
 """

@@ -22,8 +22,8 @@ registered or matches a registered template. Only the author's function can chec
                 A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Threats:
-    resource-path: files outside a published directory; any client; sends "..", a drive, a stream or an encoded slash
-        as a variable's value; lib/uritemplate.py refuses such values after decoding.
+    resource-path: A client reads files outside a published directory by sending "..", a drive, a stream or an encoded
+        slash as a variable's value. `lib/uritemplate.py` refuses such values after decoding.
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}

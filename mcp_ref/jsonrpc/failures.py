@@ -12,8 +12,8 @@ or instructions for a model, so the handler's peer gets only texts that the auth
     every other exception        "Internal error", or "Tool add failed"; the log has the traceback
 
 Threats:
-    error-secrets: passwords in the output of a server; a client of a tool that calls this server; makes the server die
-        or fail, and reads its last output in the tool's error; a client gets only the texts above.
+    error-secrets: A client reads passwords in the output of a server that a tool calls, by making the server die or
+        fail, so that the tool's error quotes the server's last output. A client gets only the texts above.
 
 Spec:  basic/index#error-responses (2025-11-25 and 2026-07-28)
 """

@@ -13,8 +13,8 @@ hostile server can write the id of a waiting request into another message, but t
 gets at most one large message parsed for each of our requests.
 
 Threats:
-    large-notification: the time and the memory that a client has for all its servers; a hostile server; sends messages
-        of 60 MB for which no request waits, with any order of their keys; they are refused before they are parsed.
+    large-notification: A hostile server takes a client's time and memory from its other servers, with messages of 60 MB
+        for which no request waits. The client refuses them before parsing, in any order of their keys.
 
 Spec:  basic/index#responses
 Used by: the transports of the client

@@ -16,9 +16,9 @@ thief would have the user's rights for as long, so clients MUST store tokens sec
 For a keyring, write a class with `get`, `put` and `delete`, derived from `MemoryStore`, which has the lock.
 
 Threats:
-    token-file: the refresh tokens of a user; another user of the machine; reads the file of tokens, or creates it, or a
-        link at its path, before the first sign-in; the file is private from its first byte on, and a file that is a
-        link, belongs to another user or is open to others is refused.
+    token-file: Another user of the machine steals the user's refresh tokens by reading the file, or by creating it, or
+        a link at its path, before the first sign-in. The store makes the file private from its first byte on, and
+        refuses a file that is a link, belongs to another user, or is open to others.
 
 Spec:  2026-07-28 basic/authorization/security-considerations#token-theft; 2026-07-28
        basic/authorization/client-registration#authorization-server-binding

@@ -13,8 +13,8 @@ that nobody can make proofs in advance. It then refuses the request with `use_dp
 and the client repeats the request with a new proof.
 
 Threats:
-    proof-replay-by-flood: a request of a user; a thief of its proof and token, with an account of its own; sends
-        thousands of proofs, so that the server forgets the stolen one; each principal has a share of the memory.
+    proof-replay-by-flood: The thief of a user's proof and token repeats the user's request, after thousands of proofs
+        of its own account have made the server forget the stolen one. Each principal has its own share of the memory.
 
 Spec:  the extension io.modelcontextprotocol/auth/dpop (SEP-1932, draft); RFC 9449; RFC 7638
 """

@@ -3,8 +3,8 @@
 `TaskStore` is the interface, so that an author can keep the tasks elsewhere. `MemoryTaskStore` is the default.
 
 Threats:
-    task-memory: the memory of a server, and the results of other callers; any client; starts tasks with large results,
-        and never fetches them; the tasks of one caller are limited in number and in bytes.
+    task-memory: A client fills the server's memory, and displaces the results of others, by starting tasks with large
+        results that it never fetches. The store limits the tasks of one caller in number and in bytes.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: live_task.py, receiver.py. Uses: types.py
