@@ -10,12 +10,12 @@ The size of a message says little about the memory that it needs, because JSON c
 objects: `[[],[],[],...]` has a list in every three bytes. So `memory_of` counts the characters that stand for objects.
 
 Threats:
-    request-memory: the server's memory; a caller; sends many requests whose small text becomes many objects, and whose
-        tools take long; the estimated memory of the requests in flight is counted for each caller.
-    session-memory: the server's memory; a caller; begins sessions with large `initialize` messages, or lets messages
-        wait for a GET that never comes; sessions are counted in bytes for each caller, and the store has a limit.
-    queue-memory: the memory of a server; a client; opens a thousand streams, reads none of them, and causes many
-        changes; the queued changes of one caller have a limit in bytes, and those of all callers too.
+    request-memory: A caller fills the server's memory with many requests whose small text becomes many objects, and
+        whose tools take long. The server limits the estimated memory of each caller's requests in flight.
+    session-memory: A caller fills the server's memory with large `initialize` messages, or with messages that wait for
+        a GET that never comes. The server limits the bytes of each caller's sessions, and those of the event store.
+    queue-memory: A client fills the server's memory by opening a thousand streams, reading none of them, and causing
+        many changes. The server limits the bytes of one caller's queued changes, and of all callers' changes together.
 """
 
 from __future__ import annotations

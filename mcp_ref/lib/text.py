@@ -9,8 +9,8 @@ symbols without ink, such as the Hangul fillers. The variation selectors 15 and 
 form they choose, as in a colored warning sign, and hidden everywhere else.
 
 Threats:
-    terminal-escapes: the user's terminal; a server or a client; puts escape sequences or hidden characters into a name,
-        a result, an error or a log record; `show_text` and `EscapingFormatter` write them as escapes.
+    terminal-escapes: A server or a client manipulates the user's terminal with escape sequences or hidden characters in
+        a name, a result, an error or a log record. `show_text` and `EscapingFormatter` write them as escapes.
 
 Spec:  Unicode 16.0: section 5.21, DerivedCoreProperties.txt
 """

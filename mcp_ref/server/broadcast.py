@@ -20,9 +20,9 @@ processes share a channel of an engine, such as Redis or PostgreSQL, to which `B
   otherwise two processes would announce them to each other forever.
 
 Threats:
-    hostile-message: the changes for our clients; another program that can write into the channel of the engine; sends
-        messages of any form; a message that is not of this package is ignored, and listening goes on. But such a
-        program can announce changes that did not happen: give each server a channel of its own, with a password.
+    hostile-message: Another program that can write into the channel of the engine keeps changes from our clients with
+        malformed messages. A process ignores a message that is not of this package, and listens on. But such a program
+        can announce changes that did not happen: give each server a channel of its own, with a password.
 
 Used by: service.py, which runs it while the server has sessions or HTTP applications. See examples/many_machines/
 """

@@ -10,9 +10,9 @@ these paths accept every `Host`. They need no authentication either, because the
 are a secret, do not let the load balancer forward `/metrics` to the internet.
 
 Threats:
-    rebinding-health: the state of a server on a visitor's machine; a web page whose host name points to this machine;
-        requests the paths, which accept every `Host`; they change nothing and show nothing but counts, and a request
-        that names another `Origin` is refused.
+    rebinding-health: A web page whose host name points to its visitor's machine reads the state of a server there,
+        because the paths accept every `Host`. They change nothing and show nothing but counts, and the server refuses a
+        request that names another `Origin`.
 
 Used by: http.py. Uses: service.py (`ServerStats`)
 """

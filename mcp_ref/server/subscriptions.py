@@ -4,10 +4,10 @@ In the legacy era, a session stores the subscriptions of `resources/subscribe`. 
 the open request itself is the subscription [2026-07-28 changelog#major-changes] (basic/subscriptions.py).
 
 Threats:
-    listen-without-scope: changes of a resource that needs a scope; a caller without it; names the resource in the
-        filter; the accepted part of the filter leaves it out, and each update is checked again.
-    listen-after-expiry: later changes; a caller whose access token has expired; keeps the stream open; the subscription
-        ends when the token expires.
+    listen-without-scope: A caller without the scope of a resource learns of its changes by naming it in the filter. The
+        accepted part of the filter leaves it out, and the server checks each update again.
+    listen-after-expiry: A caller gets changes after its access token has expired, by keeping the stream open. The
+        subscription ends when the token expires.
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 """

@@ -14,13 +14,13 @@
 The tests use the class `Windows` on Linux. No test has run on Windows.
 
 Threats:
-    program-in-current-directory: the user's account; a downloaded folder; contains `npx.cmd` or `npx`, which the system
-        finds before the real one, or by a relative entry of the PATH; only absolute entries are searched, and the
-        system gets the absolute path.
-    batch-file-argument: the user's account; an argument such as `a&calc`; Windows runs batch files in a shell, which
-        obeys it; such arguments of batch files are refused.
-    file-of-another-user: the user's consent; another user of the machine; writes a file that looks like the user's own,
-        or replaces a folder above it; the owners and modes of the file, its folders and its links are checked.
+    program-in-current-directory: The author of a downloaded folder runs code in the user's account with an `npx.cmd` or
+        `npx`, which the system finds before the real one, or by a relative entry of the PATH. The client searches only
+        absolute entries, and gives the system the absolute path.
+    batch-file-argument: The author of an argument such as `a&calc` runs code in the user's account, because Windows
+        runs batch files in a shell, which obeys it. The client refuses such arguments of batch files.
+    file-of-another-user: Another user of the machine forges the user's consent with a file that looks like the user's
+        own, or replaces a folder above it. On POSIX, `is_shared` checks owners and modes of file, folders and links.
 
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 """

@@ -12,10 +12,10 @@ To switch the trace on, use `--trace` on the command line, or set MCP_REF_TRACE=
 as the `trace` of a `Server` or `Client`. With MCP_REF_TRACE=talk.jsonl, it is a recording instead (recorded.py).
 
 Threats:
-    trace-secrets: passwords and tokens in messages; a reader of the trace; finds one under its name, inside an object,
-        as a number, or beside its name in a pair; the trace shows "***" instead.
-    trace-escapes: the operator's terminal; a hostile peer; sends escape sequences in a frame, a header or the revision
-        that it names; the trace shows every hidden character as an escape.
+    trace-secrets: A reader of the trace finds passwords and tokens under their names, inside an object, as numbers, or
+        beside their names in a pair. The trace shows "***" instead.
+    trace-escapes: A hostile peer manipulates the operator's terminal with escape sequences in a frame, a header or the
+        revision that it names. The trace shows every hidden character as an escape.
 
 This module imports only types from lib/http, because a stdio server would otherwise load the HTTP library.
 """

@@ -4,9 +4,9 @@ Each connection has a reference to the one `Connections` object of its server. I
 handler, the limits, and the buffers and caches that are too large for every connection to have its own.
 
 Threats:
-    connections-of-one-address: the server's connections; a client; opens all that the server allows, and keeps them
-        open; one public address can have only a part of them. The addresses of private networks have no such limit,
-        since they are often those of proxies and address translators, so there the proxy or the firewall must have it.
+    connections-of-one-address: A client shuts others out by opening all connections that the server allows. One public
+        address can have only a part of them. The addresses of private networks have no such limit, because they are
+        often those of proxies and address translators, so there the proxy or the firewall must set one.
 
 Used by: connection.py, server.py
 """

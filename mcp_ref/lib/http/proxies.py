@@ -18,8 +18,8 @@ must name the same client. If they do not, or if an entry is not an address, the
 stays that of the proxy.
 
 Threats:
-    forged-address: the limits of each client, and the addresses in the log; a client; sends these headers with another
-        client's address; only entries that trusted proxies have added are read, and contradicting headers are not used.
+    forged-address: A client evades its limits, and forges the addresses in the log, by sending these headers itself.
+        The server reads only entries that trusted proxies have added, and ignores headers that contradict each other.
 
 Spec:  RFC 7239, sections 4, 5.2, 6, 8.1
 """

@@ -10,7 +10,7 @@ refuses an id with a line break, because the text after it would become another 
 event.
 
 Threats:
-    event-of-many-lines: the memory of a client; a hostile server; sends one event of millions of `data` lines; the
+    event-of-many-lines: A hostile server fills the client's memory with one event of millions of `data` lines. The
         parser joins the lines as bytes, which takes at most three times the size of the event.
 
 Spec:  HTML standard, 9.2.5 "Parsing an event stream" and 9.2.6 "Interpreting an event stream"

@@ -13,8 +13,8 @@ always needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST st
 longer text, `search` computes the steps again, and refuses the text if they could be more than MAX_COST.
 
 Threats:
-    pattern-cost: the processor; a peer that chooses a pattern, a text, or both; makes a matcher try every way to divide
-        the text; the pattern's cost is known before the match, and an automaton or an error replaces `re`.
+    pattern-cost: A peer that chooses a pattern, a text, or both blocks the processor, by making a matcher try every way
+        to divide the text. `Pattern` computes the cost first, and if it is high, uses an automaton or raises an error.
 
 Spec:  Core 6.4, Validation 10
 """

@@ -16,8 +16,8 @@ The event loop uses only the memory, so a slow disk never blocks it. A thread co
   resume after it. Its GET is refused, as for a dropped event, and no later event gets the same number.
 
 Threats:
-    load-flood: the sessions of other callers; any caller; sends many requests with unknown session ids, each of which
-        waits for a `load` of the storage; a caller has few loads at a time, and saving and renewing go first.
+    load-flood: A caller holds up the sessions of others with many requests for unknown session ids, each of which waits
+        for a `load` of the storage. A caller has few loads at a time, and saving and renewing go first.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py

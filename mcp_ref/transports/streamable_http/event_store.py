@@ -16,10 +16,10 @@ Revision 2025-03-26 added resumption, and since 2025-11-25 servers SHOULD give i
 removed it: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
 
 Threats:
-    foreign-events: the events of a session; another client of the server; sends an event id of that session in
-        `Last-Event-ID`; the store looks for an event only among those of the request's own session.
-    lost-events: the events of other clients; a client with many sessions; makes the server store events until the store
-        is full; a client that has more than an equal share of a full store loses its own events first.
+    foreign-events: Another client of the server gets a session's events by sending an event id of that session in
+        `Last-Event-ID`. The store looks for an event only among those of the request's own session.
+    lost-events: A client with many sessions pushes out the events of others, by making the server store events until
+        the store is full. A client that has more than an equal share of a full store loses its own events first.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Used by: session.py, session_table.py, server.py. Stores that outlive the process: durable_store.py, sqlite_store.py

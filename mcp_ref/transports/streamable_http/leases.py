@@ -16,8 +16,8 @@ Otherwise the next `renew` makes the lease valid again.
 A lease begins when the storage is called, not when it responds, because it may have granted the lease in between.
 
 Threats:
-    lease-of-another-caller: a user's session; another caller who knows its id; sends a request for it to another
-        process, so that the lease moves there; the storage compares the principal before it moves a lease.
+    lease-of-another-caller: A caller that knows the id of a user's session interrupts it, by sending a request for it
+        to another process, so that the lease moves there. The storage compares the principal before it moves a lease.
 
 Used by: durable_store.py
 """

@@ -11,9 +11,9 @@ sessions take at most `max_bytes`, those of earlier processes as much again, and
 message.
 
 Threats:
-    planted-store: the sessions of all users; another user of the machine; creates the file, a log of it, or a link at
-        its path before the server starts, and so reads the sessions or adds some; a file is used only if it is regular,
-        the server's own, closed to others, and in a folder where not everybody can create files.
+    planted-store: Another user of the machine reads all sessions, or adds some, by creating the file, a log of it, or a
+        link at its path before the server starts. The store uses a file only if it is regular, the server's own, closed
+        to others, and in a folder where other users cannot create files.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
 Uses: durable_store.py (the thread that calls `save` and `load`)
