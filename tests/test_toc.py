@@ -58,6 +58,8 @@ def test_threats_of_splits_each_entry_after_its_first_sentence() -> None:
         "a-flood: A client sends text, e.g. Latin text.",
         "a-flood: A client floods. The server stops it",
         "a-flood: A client floods. the server stops it.",
+        "a-flood: the server; a client; floods; a limit stops it.",
+        "a-flood: the server; a client; floods; a limit stops it. It is low.",
     ],
 )
 def test_threat_of_another_form_is_an_error(entry: str) -> None:

@@ -53,7 +53,7 @@ def threats_of(source: str, module: str) -> Iterator[Threat]:
         return
     for text in re.split(r"\n(?=    \S)", section[1].rstrip()):
         entry = " ".join(text.split())
-        parts = ENTRY.fullmatch(entry) or re.fullmatch(r"([^:]+): (.*;.*;.*); ([^;]*)\.", entry)
+        parts = ENTRY.fullmatch(entry)
         if parts is None:
             raise ValueError(f"{module}: {entry!r} is not `some-label: The attack. The defense.`")
         label, attack, defense = parts.groups()
