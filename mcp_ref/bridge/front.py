@@ -1,11 +1,11 @@
 """The front: the server that the clients of a bridge see.
 
-It is a usual `Server` of this package, with sessions, stateless requests and all transports. Only its catalog is
-another one. A usual catalog has the tools and the other items that an author has registered; this one has a custom
-method for every method except `FRONT_METHODS`, and passes each request to the relay (relay.py).
+It is a usual `Server` of this package, with sessions, stateless requests and all transports, but with a catalog of its
+own. A usual catalog has the tools and the other items that an author has registered. This one has a custom method for
+every method except `FRONT_METHODS`, which passes each request to the relay (relay.py).
 
-Three of the requests that the front serves itself need the servers, so it connects to them first: `initialize` and
-`server/discover`, whose results have the servers' capabilities, and `subscriptions/listen`.
+The front serves the `FRONT_METHODS` itself, but connects to the servers before three of them: `initialize` and
+`server/discover`, because their results have the servers' capabilities, and `subscriptions/listen`.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 server/discover
 """
@@ -48,8 +48,8 @@ MAX_INSTRUCTIONS: Final = 2000
 
 
 class FrontTools(Tools):
-    """The tools of the front. None is registered here, because the relay serves `tools/list` and `tools/call`,
-    so the HTTP endpoint asks only for the headers that repeat the arguments of a tool."""
+    """The tools of the front. None is registered here, because the relay serves `tools/list` and `tools/call`. But the
+    HTTP endpoint still asks here for the headers that repeat the arguments of a tool."""
 
     relay: Relay  # set by `FrontCatalog.tools`
 
@@ -98,7 +98,7 @@ class FrontCatalog(Catalog):
         for client in self._latest_clients().values():
             declared = codec_for(client.revision).decode(ServerCapabilities, client.server_capabilities)
             if not client.revision.completions_are_declared and declared.prompts is not None:
-                declared.completions = {}  # clients of newer revisions ask only if completions are declared
+                declared.completions = {}  # such a server cannot declare completions, but may have them
             self._relay.tasks.declare(declared)  # changes `declared` to the tasks that the bridge offers
             for name, value in vars(declared).items():
                 if value is not None:
@@ -111,11 +111,11 @@ class FrontCatalog(Catalog):
         return {name: client for name, client in latest.items() if client is not None}
 
     def _describe_servers(self) -> None:
-        """Use the name and the instructions of a single server as the front's, or the instructions of all servers."""
+        """Take over the name and the instructions of the only server, or join the instructions of several."""
         clients = self._latest_clients()
         self.info_as_json.clear()  # it caches `info`, which changes below
-        if self._relay.names.keeps_names:
-            for client in clients.values():  # at most one
+        if self._relay.names.keeps_names:  # only if the bridge has a single server
+            for client in clients.values():
                 self.info, self.instructions = client.server_info, client.instructions
             return
         instructions = {name: client.instructions for name, client in clients.items() if client.instructions}
@@ -140,8 +140,8 @@ class FrontCatalog(Catalog):
         # from now on, pass the client's notifications to the servers, over the connections made for this session
         pass_to_servers = partial(self._relay.pass_to_servers, session)
         session.custom_methods = RelayedMethods(FRONT_METHODS, self._relay.serve, pass_to_servers)
-        # The level until the client sets one: a modern server logs nothing unless each request names a level, while a
-        # legacy server has a default level, which None leaves unchanged.
+        # Until the client sets a level, the requests to modern servers name "info", because without a level such a
+        # server logs nothing. If all servers are legacy, None leaves the default level of each unchanged.
         has_modern = any(server.is_modern for server in self._relay.servers.values())
         session.logging_level = "info" if has_modern else None
         return result
@@ -178,4 +178,4 @@ class FrontCatalog(Catalog):
 
 
 def _ignore_notification(method: str, params: Object) -> None:
-    """Drop a notification from a client without a session, because no connection to a server is its own."""
+    """Drop a notification from a client without a session, because no connection to a server belongs to it."""

@@ -1,8 +1,8 @@
-"""A limit on the messages that a server sends unasked, so that a server that never stops does not stop the others.
+"""A limit on the messages that a server sends unasked, so that it leaves time for the other servers.
 
 Log messages, progress and list changes have no limit of their own, so a server that never stops sending them would use
-all the time of the event loop. While the client does not read, the pipe or connection fills up, and the server has to
-wait.
+all the time of the event loop. The client therefore stops reading from such a server for a while. Then the pipe or
+connection fills up, and the server has to wait.
 
 Used by: hosted.py
 """
@@ -33,8 +33,8 @@ class Throttle:
     def __init__(self, trace: Trace | None) -> None:
         self.client: Client | None = None
         self._trace = trace
-        # The received messages, minus those that are allowed: one for each sent message, which may bring a response,
-        # and `MAX_RATE` for each second, which are subtracted only from time to time.
+        # The number of received messages beyond those that are allowed. Each sent message allows one, because it may
+        # bring a response. Each second allows `MAX_RATE`, which `_pause_if_too_fast` subtracts.
         self._excess = 0.0
         self._subtracted_at = 0.0  # by the event loop's clock
 
@@ -47,7 +47,7 @@ class Throttle:
             self._excess += 1
             if len(frame) > MESSAGE_BYTES:
                 self._excess += self._surcharge(frame)
-        if self._excess > MAX_BURST:  # not for each message, because reading the clock takes time
+        if self._excess > MAX_BURST:  # only then, because reading the clock for each message takes time
             self._pause_if_too_fast()
 
     def _surcharge(self, frame: bytes) -> float:
