@@ -72,7 +72,8 @@ def time_limit(seconds: float | None) -> AbstractAsyncContextManager[object]:
 
 
 class ResponseHead:
-    """The head of a response. Responses on one connection share it while the server repeats it byte for byte."""
+    """The head of a response. The next response on the connection shares it if the server sends the same bytes again,
+    so that they are not parsed twice."""
 
     def __init__(self, received: bytes, max_headers: int) -> None:
         self.received = received
@@ -191,7 +192,7 @@ class ClientConnection(asyncio.Protocol):
             if self.received:
                 raise HttpError("the connection ended in the middle of the response's head") from None
             hint = ""
-            if self.origin.scheme == "http" and not self.used_before:  # a server with TLS would close it like this
+            if self.origin.scheme == "http" and not self.used_before:  # a TLS server closes it on plain HTTP
                 hint = "; if the server uses TLS, write https://"
             raise StaleConnection(f"the connection ended without a response{hint}") from None
         except OSError as error:
@@ -222,7 +223,7 @@ class ClientConnection(asyncio.Protocol):
         if size < len(self.received):
             taken = bytes(self.received[:size])
             del self.received[:size]
-        else:  # usual, and faster than to copy them twice
+        else:  # usual, so avoid the slice, which would copy the bytes once more
             taken = bytes(self.received)
             self.received.clear()
         return taken
@@ -253,8 +254,7 @@ class HttpResponse:
         self.body = b""
         length = self._length = 0 if method == "HEAD" else head.length  # None: the body ends with the connection
         self.is_complete = length == 0
-        # bytes of the body that have not arrived; if the length is unknown, the maximum size of a piece
-        self._left = MAX_RECEIVED_BYTES if length is None else length
+        self._left = length  # bytes of the body that are not read yet
         self._chunk_decoder = ChunkDecoder(connection.received) if length == CHUNKED else None
 
     @property
@@ -324,8 +324,9 @@ class HttpResponse:
                 raise HttpError(f"the response is not HTTP/1: {bad}") from bad
             self.is_complete = self._chunk_decoder.done
             return piece
+        if self._left is None:
+            return self.connection.take(MAX_RECEIVED_BYTES)
         piece = self.connection.take(self._left)
-        if self._length is not None:
-            self._left -= len(piece)
-            self.is_complete = self._left == 0
+        self._left -= len(piece)
+        self.is_complete = self._left == 0
         return piece
