@@ -1,7 +1,7 @@
 """Shapes: the params and the result of each message, by the schema of the revision.
 
-The dataclasses of the package describe the schema of each revision, and its codec reads them. Here, an error of the
-codec is a fault of the message. Members of another revision are not a fault, because receivers ignore them.
+The dataclasses of the package describe the schema of each revision, and the codec decodes messages by them. Here, an
+error of the codec is a fault of the message. Members of other revisions are not a fault, because receivers ignore them.
 
 Spec:  schema: all types
 Used by: conversation.py
@@ -44,9 +44,10 @@ def _body_fault(message: Message, path: str, part: str) -> Verdict:
         if message.masked and error.got == HIDDEN:
             return None
         assert message.revision is not None
-        names = re.split(r"[.\[\]]+", error.path)
-        if not _foreign_members_within(cls, message.revision).isdisjoint(names):
-            return None  # a member of another revision, which can have any type here
+        foreign = _foreign_members_within(cls, message.revision)
+        names_on_path = re.split(r"[.\[\]]+", error.path)
+        if any(name in foreign for name in names_on_path):
+            return None  # a member of another revision can have any type here
         verb = "does" if part == "result" else "do"
         return f"the {part} of {message.method} {verb} not fit the schema: {error}"
     return None
@@ -55,11 +56,13 @@ def _body_fault(message: Message, path: str, part: str) -> Verdict:
 @functools.lru_cache(maxsize=512)
 def _foreign_members_within(cls: type, revision: Revision) -> frozenset[str]:
     """Return the names of the members of a type, and of the types in it, that only other revisions have."""
-    types = [cls]
-    for each in types:  # the list grows during the loop
-        hints = {hint for member in members_of(each) for hint in _types_in(member.hint)}
-        types += filter(dataclasses.is_dataclass, hints.difference(types))
-    return frozenset().union(*(_foreign_members(each, revision) for each in types))
+    found = [cls]
+    for each in found:  # the list grows during the loop
+        for member in members_of(each):
+            for hint in _types_in(member.hint):
+                if dataclasses.is_dataclass(hint) and hint not in found:
+                    found.append(hint)
+    return frozenset().union(*(_foreign_members(each, revision) for each in found))
 
 
 def _types_in(hint: object) -> Iterator[type]:
@@ -88,7 +91,7 @@ def meta_fits(message: Message) -> Verdict:
 _WITH_MODES: Final = Availability(since=R2025_11_25)
 _WITH_TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
 _LIST_CHANGED: Final[dict[str, tuple[type, Availability]]] = {"listChanged": (bool, Availability())}
-_MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
+_CAPABILITY_MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
     "tools": _LIST_CHANGED,
     "prompts": _LIST_CHANGED,
     "resources": {**_LIST_CHANGED, "subscribe": (bool, Availability())},
@@ -104,7 +107,7 @@ _MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
 
 
 def _member(value: object, path: str) -> object:
-    """Return the member at a path, None if it is missing, or the first value on the way that is not an object."""
+    """Return the member at a path, or None if it is missing. If an object on the way has a wrong type, return that."""
     for name in path.split("."):
         if not isinstance(value, dict):
             return value
@@ -119,7 +122,7 @@ def capability_members(message: Message) -> Verdict:
     if not declared or revision is None:
         return None
     for feature, value in declared.items():
-        for path, (kind, availability) in _MEMBERS.get(feature, {}).items():
+        for path, (kind, availability) in _CAPABILITY_MEMBERS.get(feature, {}).items():
             found = _member(value, path)
             if found is not None and type(found) is not kind and availability.covers(revision):
                 text = f"the capability {feature}.{path} of the {message.side} is {quoted(found)}"
@@ -146,7 +149,7 @@ def result_fits(message: Message) -> Verdict:
     if facts is None or facts.result is None or call is None or message.revision is None:
         return None
     if message.body.get("resultType", "complete") != "complete" and message.revision.era == "modern":
-        return None  # the rules of MRTR and of tasks judge it
+        return None  # an input request or a task, which have rules of their own
     if message.revision.built_in_tasks and "task" in call.params and "task" in message.body:
         return _body_fault(message, "extensions.tasks.types:CreateTaskResult", "result")
     return _body_fault(message, facts.result, "result")
@@ -155,9 +158,11 @@ def result_fits(message: Message) -> Verdict:
 @rule(MUST, "2026-07-28/basic/patterns/progress#progress-flow-1", "request", stage=SHAPE)
 def progress_token_type(message: Message) -> Verdict:
     """A progress token is a string or an integer."""
-    token = message.meta.get("progressToken", 0)
+    if message.masked or "progressToken" not in message.meta:
+        return None
+    token = message.meta["progressToken"]
     is_valid = is_request_id(token) or type(token) is str or (type(token) is float and token.is_integer())
-    return None if is_valid or message.masked else f"the progressToken of {message.method} is {quoted(token)}"
+    return None if is_valid else f"the progressToken of {message.method} is {quoted(token)}"
 
 
 @functools.lru_cache(maxsize=512)
@@ -176,8 +181,8 @@ def members_of_revision(message: Message) -> Verdict:
     path = facts.params if message.kind != "result" else facts.result
     foreign = _foreign_members(load_type(path or "basic.meta:EmptyResult"), revision).intersection(message.body)
     if not foreign and message.method == "tools/list" and message.kind == "result":
-        foreign_of_tools = _foreign_members(Tool, revision)
-        tools = objects(message.body.get("tools"))
-        foreign = frozenset().union(*(foreign_of_tools.intersection(tool) for tool in tools))
-    name = min(foreign, default=None)
-    return None if name is None else f"{message.label} has the member {name}, which revision {revision} does not have"
+        for tool in objects(message.body.get("tools")):
+            foreign |= _foreign_members(Tool, revision).intersection(tool)
+    if not foreign:
+        return None
+    return f"{message.label} has the member {min(foreign)}, which revision {revision} does not have"

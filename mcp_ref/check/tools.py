@@ -30,7 +30,7 @@ def _compile(text: str) -> Validator | str | None:
     try:
         return compile_schema(json.loads(text))
     except IllegalSchemaError as error:
-        return None if HIDDEN in text else str(error)  # the hidden value can be legal, such as a list of secrets
+        return None if HIDDEN in text else str(error)  # "***" may hide a legal value
     except SchemaError:
         return None
 
@@ -101,7 +101,7 @@ def unique_tool_names(message: Message) -> Verdict:
 
 @modern_rule(MUST, f"{_PAGE}#x-mcp-header-1", "result", methods="tools/list")
 def parameter_header_names(message: Message) -> Verdict:
-    """An x-mcp-header is a unique header name on a primitive parameter."""
+    """An x-mcp-header is on a parameter of a primitive type, and its name is unique in the tool."""
     for name, tool in _definitions(message):
         try:
             parameter_headers(tool.get("inputSchema"))
@@ -189,7 +189,7 @@ def declared_list_is_served(message: Message) -> Verdict:
 def excluded_tool(message: Message) -> Verdict:
     """A client over HTTP leaves out tools with an invalid x-mcp-header."""
     tool = tool_of(message)
-    if tool is None or message.exchange is None:
+    if tool is None or message.exchange is None:  # not over HTTP
         return None
     try:
         parameter_headers(tool.definition.get("inputSchema"))
