@@ -22,7 +22,7 @@ from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
 from ...jsonrpc.large_messages import decode_large, responds_to, waits_only_for
-from ...jsonrpc.messages import ErrorResponse, Request, RequestFailure, Response, decode, encode
+from ...jsonrpc.messages import ErrorResponse, Incoming, Request, RequestFailure, Response, decode, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
 from ...lib.http.origin import public_url
@@ -87,17 +87,17 @@ class StatelessRequests:
         body = await response.read(MAX_RESPONSE if response.status < 300 else MAX_UNREQUESTED)
         if body and self._trace is not None:
             self._trace("<-", body)
-        received = decode(body) if len(body) <= MAX_UNREQUESTED else decode_large(body, waits_only_for(request.id))
-        message = _error_for(request, response.status, received) if isinstance(received, ErrorResponse) else received
-        is_response = type(message) is Response and message.id == request.id  # the usual case, without a search
+        is_large = len(body) > MAX_UNREQUESTED
+        message: Incoming | None = decode_large(body, waits_only_for(request.id)) if is_large else decode(body)
+        if isinstance(message, ErrorResponse):
+            message = _error_for(request, response.status, message)
+        is_response = type(message) is Response and message.id == request.id  # as usual; `responds_to` is slower
         if message is not None and (is_response or responds_to(message, request.id)):
             receive(message)
             return None
         if response.status >= 300:
             return http_error_text(response, body)
-        if not body:
-            return "the response is empty"
-        return f"the body of type {kind or '(none)'} is not the JSON-RPC response"
+        return f"the body of type {kind or '(none)'} is not the JSON-RPC response" if body else "the response is empty"
 
     async def _read_events(self, request: Request, response: HttpResponse, receive: Receive) -> str | None:
         """Deliver the messages of an event stream, and return as `_read` does."""
@@ -110,13 +110,13 @@ class StatelessRequests:
                         self._trace("<-", frame)
                     message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
                     if isinstance(message, ErrorResponse):
-                        message = _error_for(request, response.status, message) or message
+                        message = _error_for(request, response.status, message) or message  # kept if for another id
                     receive(message)
                     if (type(message) is Response and message.id == request.id) or responds_to(message, request.id):
                         return None
                     await self.readable.wait()
         fault = "the event stream ended without the JSON-RPC response"
-        if request.method != "server/discover":  # the server has spoken MCP before, so the response was only lost
+        if request.method != "server/discover":  # the server is known to be modern, so only the response was lost
             raise HttpError(fault)
         return fault
 
@@ -129,7 +129,7 @@ def suggests_legacy_era(status: int) -> bool:
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return the error with the request's id; None if it has another id, or is inconclusive for `server/discover`."""
+    """Return the error with the request's id; None if it has another id, or does not tell a probe the server's era."""
     if error.id is not None and not same_id(error.id, request.id):
         return None
     is_conclusive = suggests_legacy_era(status) or error.error.code in MODERN_ERROR_CODES
