@@ -60,7 +60,7 @@ async def set_level(params: SetLevelRequestParams, context: RequestContext) -> E
 
 
 def is_wanted(level: LoggingLevel, minimum: str | None) -> bool:
-    """Return True if the client wants messages of `level`. Without a `minimum`, it wants none."""
+    """Return True if the client wants messages of `level`. Without a `minimum`, it asked for none."""
     if level not in LEVELS:
         raise ValueError(f"the log level must be one of {', '.join(LEVELS)}, not {level!r}")
     return minimum is not None and LEVELS.index(level) >= LEVELS.index(minimum)

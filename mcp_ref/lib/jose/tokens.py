@@ -98,7 +98,7 @@ def check_claims(
     if claims.get("iss") not in [*issuers]:  # the claim may be unhashable
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(name, str) for name in claimed) or not any(name in claimed for name in audiences):
-        raise JoseError("the token is for another audience (aud)")  # so that its true receiver cannot use it here
+        raise JoseError("the token is for another audience (aud)")  # else the server that it is for could use it here
     expires, starts, issued = read_date(claims, "exp"), read_date(claims, "nbf"), read_date(claims, "iat")
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")

@@ -30,7 +30,7 @@ from ..streamable_http.checks import JSON_TYPE, SSE_TYPE
 log = logging.getLogger(__name__)
 
 MAX_REFUSAL: Final = 1024 * 1024
-"""Maximum size of the response to a POST, in bytes (1 MiB)."""
+"""Maximum size of the response to a POST, in bytes (1 MiB). The response has a body only if it refuses the message."""
 MAX_EVENT: Final = 64 * 1024 * 1024
 """Maximum size of one message, in bytes (64 MiB)."""
 ENDPOINT_SECONDS: Final = 10.0
@@ -92,7 +92,7 @@ class SseClientTransport:
 
     async def _read_stream(self) -> None:
         headers = {**self._headers, "Accept": SSE_TYPE}
-        # `extra` exceeds the limit of connections, because the responses of all POSTs come on this stream
+        # `extra` exempts the stream from the limit of connections, because POSTs that use them all may wait for it
         async with self._http.request("GET", self.url, headers, extra=True) as response:
             if response.status != 200 or response.headers.media_type != SSE_TYPE:
                 raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
