@@ -68,26 +68,26 @@ async def negotiate(
     """Open a session, make it use a common revision, and store the server's name and instructions in it.
 
     Try once more if `known_era`, which an earlier client found, is wrong, or if the server is a process (`is_process`)
-    that ended when it got the probe. The second try opens a new session if the first one has ended.
-
-    Raise UnsupportedRevision if no revision is common, RequestTimeout, or another exception of `Session.request`.
+    that ended when it got the probe. The second try opens a new session if the first one has ended. Raise
+    UnsupportedRevision if no revision is common, RequestTimeout, or another exception of `Session.request`.
     """
     session = await open_session()
     try:
         return await _negotiate_once(session, offer, known_era)
     except (ConnectionClosed, RemoteError) as error:
-        # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] then send a probe
-        must_probe = known_era == "legacy" and offer.revisions_of("modern")  # the server may be modern now
-        # Some legacy servers end when they get `server/discover`. Perhaps only the end of their input is noticed yet.
+        # A process ends with its connection, even if its session has not noticed the end of its output yet.
         has_ended = session.ended.done() or (is_process and isinstance(error, ConnectionClosed))
-        ended_at_probe = known_era != "legacy" and is_process and has_ended and offer.revisions_of("legacy")
-        if not must_probe and not ended_at_probe:
+        if known_era == "legacy" and offer.revisions_of("modern"):
+            retry_era: Era | None = None  # the server may be modern now, so send a probe
+        elif known_era != "legacy" and is_process and has_ended and offer.revisions_of("legacy"):
+            retry_era = "legacy"  # without a probe, because some legacy servers end when they get it
+        else:
             raise
         log.debug("the negotiation failed and is tried again: %s", error)
     if has_ended:  # outside the `except` block, so that a second error does not quote the first
         await session.close()
         session = await open_session()
-    await _negotiate_once(session, offer, "legacy" if ended_at_probe else None)
+    await _negotiate_once(session, offer, retry_era)
 
 
 async def _negotiate_once(session: ClientSession, offer: ClientOffer, known_era: Era | None) -> None:
@@ -141,20 +141,20 @@ async def _discover(session: ClientSession, offer: ClientOffer) -> tuple[Revisio
         try:
             wire = await session.dispatcher.request("server/discover", params, timeout=offer.timeout)
             result = codec.decode(DiscoverResult, wire)
+            supported, is_refused = list[JSON](result.supported_versions), False
         except (RemoteError, UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             if not isinstance(error, RemoteError) or error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(offer, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this error
             refused.append(revision)
-            chosen = _choose_revision(_supported_in(error), offer, refused)
-        else:
-            chosen = _choose_revision(result.supported_versions, offer, refused)
-            if chosen.era == "modern":
-                # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
-                return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
+            supported, is_refused = _supported_in(error), True
+        chosen = _choose_revision(supported, offer, refused)
         if chosen.era == "legacy":
             return None  # all common revisions are legacy, and need a handshake
+        if not is_refused:
+            # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
+            return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
         revision = chosen
 
 
@@ -165,7 +165,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 
 def _choose_revision(names: Sequence[JSON], offer: ClientOffer, refused: Sequence[Revision]) -> Revision:
     theirs = {find_revision(name) for name in names}
-    # Try twice, because during an update, a server's old processes may refuse a revision that its new ones list.
+    # Only two refusals rule a revision out, because during an update, old processes may refuse what new ones list.
     common = [revision for revision in offer.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         raise offer.no_common_revision_error(names)

@@ -89,7 +89,7 @@ class ClientSession(Session):
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
         self.instructions = other.instructions
 
-    async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:
+    async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:  # as `Requester.request`
         params = {**params, "_meta": {**params.get("_meta", {}), **self.request_meta}}  # type: ignore[dict-item]
         if method in CACHEABLE:
             result = await self._send_cacheable(method, params, *options)
