@@ -60,10 +60,10 @@ def is_hostname(text: str) -> bool:
     if len(text) > 253 or re.fullmatch(r"[a-zA-Z0-9.-]+", text) is None:
         return False
     labels = text.split(".")
-    return all(0 < len(each) < 64 and each.strip("-") == each and _is_decodable(each) for each in labels)
+    return all(0 < len(each) < 64 and each.strip("-") == each and _is_plain_or_punycode(each) for each in labels)
 
 
-def _is_decodable(label: str) -> bool:
+def _is_plain_or_punycode(label: str) -> bool:
     if label[2:4] != "--":
         return True  # RFC 5891 4.2.3.1 reserves hyphens in the third and fourth place for Punycode
     try:
@@ -82,7 +82,7 @@ def is_idn_hostname(text: str) -> bool:
     except UnicodeError:
         return False
     form = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
-    return all(re.fullmatch(form, label) for label in written.split("."))  # the codec limits their length
+    return all(re.fullmatch(form, label) for label in written.split("."))  # `idna` has limited their length
 
 
 def is_ipv4(text: str) -> bool:
@@ -96,8 +96,8 @@ def is_ipv6(text: str) -> bool:
     before, gap, after = text.partition("::")
     groups = [group for part in (before, after) if part for group in part.split(":")]
     count = len(groups)
-    is_last_at_end = bool(after or not gap)  # not as in `1.2.3.4::`
-    if groups and "." in groups[-1] and is_last_at_end:
+    ends_with_gap = bool(gap) and not after
+    if groups and "." in groups[-1] and not ends_with_gap:  # an IPv4 address must be at the end
         if not is_ipv4(groups.pop()):
             return False
         count += 1  # an IPv4 address counts as two groups
@@ -126,15 +126,15 @@ def is_iri_reference(text: str) -> bool:
     """Return True for an absolute or relative IRI (RFC 3987)."""
     if re.search(r"[\x00-\x20\"<>\\^`{|}\x7f]|%(?![0-9a-fA-F]{2})", text):
         return False
-    rest, _, fragment = text.partition("#")
-    rest, _, _query = rest.partition("?")
-    scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", rest)
-    rest = rest[scheme.end() :] if scheme else rest
-    if "#" in fragment or (scheme is None and ":" in rest.partition("/")[0]):
+    without_fragment, _, fragment = text.partition("#")
+    without_query, _, _query = without_fragment.partition("?")
+    scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", without_query)
+    path = without_query[scheme.end() :] if scheme else without_query
+    if "#" in fragment or (scheme is None and ":" in path.partition("/")[0]):
         return False
-    if rest.startswith("//"):
-        authority, _, rest = rest[2:].partition("/")
-        return not re.search(r"[\[\]]", rest) and _is_authority(authority)
+    if path.startswith("//"):
+        authority, _, path = path[2:].partition("/")
+        return not re.search(r"[\[\]]", path) and _is_authority(authority)
     return not re.search(r"[\[\]]", text)
 
 
