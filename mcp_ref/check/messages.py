@@ -11,14 +11,25 @@ from typing import Final
 
 from ..basic.versioning import MODERN_ERROR_CODES, REPLACED_CODES
 from ..features.task_augmentation import TASKS_CAPABILITY
-from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR, is_request_id
+from ..jsonrpc.messages import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
+    is_request_id,
+)
 from ..revisions import R2025_06_18, SPECIFIED
 from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
-from .state import Dialogue, Message, an_object, quoted
+from .state import Dialogue, Exchange, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/index"
 _SPECIFIED_CODES: Final = range(-32099, -32019)
 """The error codes that only the specification may define."""
+_RESERVED_CODES: Final = range(-32768, -31999)
+"""The error codes that JSON-RPC reserves."""
+_JSON_RPC_CODES: Final = frozenset({PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR})
+"""The error codes that JSON-RPC defines."""
 
 
 def kind_of_fault(message: Message) -> str:
@@ -28,7 +39,7 @@ def kind_of_fault(message: Message) -> str:
             return "batch"
         case {"jsonrpc": "2.0", "method": str(method), **members} if members.keys().isdisjoint(("result", "error")):
             if "id" not in members or is_request_id(members["id"]):
-                return "params"
+                return "params"  # because its other members are right
             return "notification" if method.startswith("notifications/") else "id"
         case {"jsonrpc": "2.0", "method": _}:
             return "form"
@@ -37,7 +48,7 @@ def kind_of_fault(message: Message) -> str:
         case {"jsonrpc": "2.0", "error": _}:
             return "error"
         case {"jsonrpc": "2.0", "result": dict()}:
-            return "response id"
+            return "response id"  # because the result is right
         case {"jsonrpc": "2.0", "result": _}:
             return "result"
         case {"jsonrpc": "2.0"}:
@@ -99,13 +110,11 @@ def response_id(message: Message) -> Verdict:
         return "the response has no id" if kind_of_fault(message) == "response id" else None
     if message.id is None or message.call is not None or message.id in message.receiver.calls:
         return None
-    exchange, dialogue, requester = message.exchange, message.dialogue, message.receiver
+    dialogue, requester = message.dialogue, message.receiver
     if message.side == "client" and dialogue.is_modern:
         return None  # no_response_of_client reports it
-    if exchange is not None and dialogue.is_shared:
-        ids = [request.id for request in exchange.requests if exchange.method == "POST"]
-        text = f"the response has the id {quoted(message.id)}, the request in this POST has {quoted(ids[:1])}"
-        return text if ids else None
+    if message.exchange is not None and dialogue.is_shared:
+        return _fault_of_id_in_post(message, message.exchange)
     if message.id in requester.finished:
         text = f"the request with the id {quoted(message.id)} already has a response"
         return None if message.is_replay else Fault(text, (requester.finished[message.id].event,))
@@ -113,11 +122,18 @@ def response_id(message: Message) -> Verdict:
     return f"no request of this conversation has the id {quoted(message.id)}" if is_unknown else None
 
 
+def _fault_of_id_in_post(response: Message, exchange: Exchange) -> Verdict:
+    if exchange.method != "POST" or not exchange.requests:
+        return None
+    ids = [exchange.requests[0].id]
+    return f"the response has the id {quoted(response.id)}, the request in this POST has {quoted(ids)}"
+
+
 @legacy_rule(MUST, "2025-11-25/basic/index#requests-3", "request", needs="unshared")
 def id_used_once(message: Message) -> Verdict:
-    """An id is used for one request of a session."""
+    """An id is used for only one request of a session."""
     earlier = message.sender.finished.get(message.request.id) or message.sender.calls.get(message.request.id)
-    if earlier is None or message.method == "initialize" or earlier.id != message.id:
+    if earlier is None or message.method == "initialize":
         return None
     text = f"the id {quoted(message.id)} of {message.method} was used before, for {earlier.method or 'a request'}"
     return Fault(text, (earlier.event,))
@@ -161,7 +177,7 @@ def replaced_code(message: Message) -> Verdict:
 def reserved_code(message: Message) -> Verdict:
     """An application's own error codes are outside -32768 to -32000."""
     code = message.code
-    if code not in range(-32768, -31999) or code == PARSE_ERROR or code in range(INTERNAL_ERROR, INVALID_REQUEST + 1):
+    if code not in _RESERVED_CODES or code in _JSON_RPC_CODES:
         return None
     if code in _SPECIFIED_CODES or code in REPLACED_CODES:
         return None  # specified_code and replaced_code judge it
