@@ -31,10 +31,10 @@ def explain(front: Revision, back: Revision) -> list[Row]:
     rows = list(_method_rows(front, back))
     if front is back:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
-    not_converted = FRONT_METHODS.union(row.name for row in rows if row.handling.startswith(_NOT_CONVERTED))
+    not_converted = {row.name for row in rows if row.handling == _OWN_TASK or row.handling.startswith(_MISSING)}
     lost: dict[str, str] = {}  # field -> handling
     for method in METHODS:
-        if method.name in not_converted:
+        if method.name in FRONT_METHODS or method.name in not_converted:
             continue
         is_from_server = method.name in INPUT_REQUESTS or method.sender == "server"
         sender, receiver = (back, front) if is_from_server else (front, back)
@@ -54,7 +54,7 @@ def _method_rows(front: Revision, back: Revision) -> Iterator[Row]:
         if not in_front and not in_back:
             continue
         if name in FRONT_METHODS:
-            yield Row(name, "each side for itself")
+            yield Row(name, "not passed on: the bridge handles it on each side")
         elif "tasks" in name and _has_own_tasks(front, back):
             yield Row(name, _OWN_TASK)
         elif in_front and in_back:
@@ -64,7 +64,7 @@ def _method_rows(front: Revision, back: Revision) -> Iterator[Row]:
         elif name in _REPLACED and front.era != back.era:
             yield Row(name, _REPLACED[name])
         else:
-            yield Row(name, f"not in {back if in_front else front}: refused, or left out")
+            yield Row(name, f"{_MISSING} {back if in_front else front}: refused, or left out")
 
 
 def _has_own_tasks(front: Revision, back: Revision) -> bool:
@@ -73,7 +73,7 @@ def _has_own_tasks(front: Revision, back: Revision) -> bool:
 
 
 _OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
-_NOT_CONVERTED = ("not in", _OWN_TASK)  # the beginnings of `Row.handling` for methods whose fields are not converted
+_MISSING = "not in"  # begins the handling of a method that one side lacks, so there is nothing to convert
 _REPLACED = {
     "logging/setLevel": "<-> the log level in the `_meta` of each request",
     "resources/subscribe": "<-> subscriptions/listen",
