@@ -204,7 +204,7 @@ class HostedServer(Supervisor):
     def approved(self, tools: list[Tool]) -> list[Tool]:
         """Return the tools with approved definitions, and request the other approvals in the background."""
         stored = self._stored_definitions()
-        # Trust on first use: without an earlier list, or without a function to ask, only hidden characters are refused.
+        # Trust on first use: without an earlier list, or without `approve`, only hidden characters are refused.
         trusts_all = stored is None or self._options.approve is None
         definitions = dict(stored or {})
         approved = list[Tool]()
@@ -261,8 +261,8 @@ class HostedServer(Supervisor):
     async def _ask_definitions(self) -> None:
         """Ask the user about one definition after the other. The next list contains those that are allowed.
 
-        If the user does not decide in time, the host fetches the list again, after a pause that doubles each time, and
-        asks again.
+        If the user does not decide in time, `list_changed` makes the host fetch the list and ask again, after a pause
+        that doubles each time.
         """
         while self._undecided:
             tool = self._undecided.pop(0)
@@ -293,7 +293,7 @@ class HostedServer(Supervisor):
         tool, digest, full = self.tools.get(name), self._digest, full_name(self.config.name, name)
         if tool is None:
             raise UnknownName("tool", full, (full_name(self.config.name, known) for known in self.tools))
-        self._account.count_call(is_only_call=not self.calls)
+        self._account.count_call(is_only_call=not self.calls)  # the limits per call begin again with an only call
         # Without `approve`, a call of the program is allowed, so there is nothing to check unless it is logged.
         if self._options.approve is not None or self._options.audit is not None or origin == "model":
             arguments = await self._approved_arguments(tool, arguments, origin)
@@ -324,7 +324,7 @@ class HostedServer(Supervisor):
                 raise cut_error(error, limit) from None
             raise
         finally:
-            self._policy.seen_servers.add(self.config.name)  # after an error too, which may quote the server
+            self._policy.seen_servers.add(self.config.name)  # also after an error, whose text the model sees
         return cut(result, limit) if origin == "model" else result
 
     async def _approved_arguments(
@@ -348,7 +348,7 @@ class HostedServer(Supervisor):
         full, start = full_name(self.config.name, name), time.monotonic()
         self.calls.append(full)
         result, outcome = None, "failed"
-        reserved = 0.0
+        reserved = 0.0  # the seconds that are taken from the budget in advance
         try:
             self._account.use("seconds", 0)  # raises if another call has reserved the rest in the meantime
             reserved = self._reserve_seconds(client, options)
@@ -362,7 +362,7 @@ class HostedServer(Supervisor):
             self.calls.remove(full)
             self.call_ended(outcome == "lost")
             seconds = time.monotonic() - start
-            self._account.add("seconds", seconds - reserved)
+            self._account.add("seconds", seconds - reserved)  # now the budget has the true seconds
             if self._options.audit is not None:
                 with contextlib.suppress(Refused):  # too late to refuse anything, because the tool has run
                     self._record_outcome(full, arguments, result, outcome, seconds)
@@ -371,7 +371,7 @@ class HostedServer(Supervisor):
     def _reserve_seconds(self, client: Client, options: CallOptions) -> float:
         """Return the seconds that a call may take, which no other call can use until it ends.
 
-        The time limits in `options` are lowered to the rest of the budget. `max_timeout` decides if it is given,
+        The time limits in `options` are lowered to the rest of the budget. A `max_timeout` is the one that counts,
         because progress restarts the `timeout`.
         """
         left = self._account.left("seconds")

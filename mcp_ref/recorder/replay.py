@@ -72,8 +72,8 @@ class Player:
     def __init__(self, cassette: Cassette, speed: float = 0.0, tolerated: Collection[str] = PROBES) -> None:
         self.cassette, self._speed, self._tolerated = cassette, speed, tolerated
         self._ids = itertools.count(1)
-        self._answered: dict[str, asyncio.Event] = {}
-        """By id of the server's own open requests: set when the client has responded."""
+        self._awaited: dict[str, asyncio.Event] = {}
+        """An event for each of the server's own requests, by id. It is set when the client has responded."""
 
     async def answer(self, request: Object, send: Send) -> None:
         """Send the recorded messages that belong to a request. Wait forever if the recorded server did not respond."""
@@ -108,7 +108,7 @@ class Player:
     async def _request_and_wait(self, message: Object, send: Send) -> None:
         """Send a request of the server, and wait until the client has responded, at most `CLIENT_SECONDS`."""
         id, answered = f"replay-{next(self._ids)}", asyncio.Event()
-        self._answered[id] = answered
+        self._awaited[id] = answered
         send({**message, "id": id})
         try:
             async with asyncio.timeout(CLIENT_SECONDS):
@@ -116,7 +116,7 @@ class Player:
         except TimeoutError:
             pass  # the recorded messages go on without the client's response
         finally:
-            del self._answered[id]
+            del self._awaited[id]
 
     async def serve(self, transport: Transport) -> None:
         """Serve a client in this program, such as a bridge. Invalid messages of the recording are left out."""
@@ -138,7 +138,7 @@ class Player:
 
     def note_response(self, response: Object) -> None:
         """Note the client's response to a request of the server."""
-        answered = self._answered.get(str(response.get("id")))
+        answered = self._awaited.get(str(response.get("id")))
         if answered is not None:
             answered.set()
 
@@ -146,6 +146,7 @@ class Player:
         """Return the result or the error for a request that was not recorded, or that names another revision."""
         method, recorded = request.get("method"), self.cassette.revision
         hint = f"the recording is of revision {recorded or '(unknown)'}; `replay --revision` converts it to another one"
+        # only modern requests name their revision; a session has it in the result of `initialize`
         is_modern = any(_named_revision(each.request.value) == recorded for each in self.cassette.requests)
         if names_other_revision and is_modern:
             data: JSON = {"supported": [recorded], "requested": _named_revision(request)}
@@ -214,7 +215,7 @@ class _Conversation:
                 cancelled.cancel()
 
     def _forget(self, key: str, done: asyncio.Task[None]) -> None:
-        if self._tasks.get(key) is done:  # another task, if the client has used the id again
+        if self._tasks.get(key) is done:  # not if the client has used the id again, for another task
             del self._tasks[key]
 
     async def finish(self) -> None:
@@ -295,5 +296,5 @@ async def _handle_post(player: Player, exchange: Exchange) -> None:
         await answers
     except asyncio.CancelledError:
         if not response.ended.done():
-            raise  # this task was cancelled; if the client had left, only `answers` would be
+            raise  # the client is still there, so this task itself was cancelled
     response.close()
