@@ -79,7 +79,7 @@ class ConnectionClosed(McpError, ConnectionError):
     """No connection, or no response on it. The text gives the reason, such as the exit code of a server process."""
 
     is_unsent = False  # True if no connection was made, so the request has had no effect
-    http_status = 0  # the status of an HTTP response without a JSON-RPC response; 0 if none came
+    http_status = 0  # the status of an HTTP response without a JSON-RPC response; 0 without HTTP response
 
 
 class UnrecognizedReply(ConnectionClosed):

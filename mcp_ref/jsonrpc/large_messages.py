@@ -70,10 +70,10 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
 
 
 def responds_to(message: object, id: RequestId) -> bool:
-    """Return True if a message, or one message of a batch, is a response to the request with this id, even invalid."""
+    """Return True if a message, or one in a batch, is a response to the request with this id, even an invalid one."""
     if isinstance(message, (Response, ErrorResponse)):
         return same_id(message.id, id)
-    if isinstance(message, Malformed):  # otherwise an invalid request of the server, or only the start of a response
+    if isinstance(message, Malformed):  # it may also be an invalid request of the server
         return message.expects_no_response and same_id(message.id, id)
     return isinstance(message, Batch) and any(responds_to(member, id) for member in message.messages)
 

@@ -39,7 +39,7 @@ ITEM_BYTES, LIST_BYTES, OBJECT_BYTES, STRING_BYTES = 40, 96, 200, 56
 
 
 def memory_of(text: bytes | bytearray | memoryview) -> int:
-    """Estimate the memory of a JSON text as Python objects, in bytes. They never need more, and usually half of it."""
+    """Estimate the memory of a JSON text as Python objects, in bytes: usually twice what it needs, and never less."""
     text = bytes(text)
     # one character above U+FFFF makes each character of its string need four bytes
     character_bytes = 1 if text.isascii() and b"\\u" not in text else 4
@@ -57,7 +57,7 @@ def request_memory(frame: bytes | bytearray | memoryview) -> int:
 
 
 class ShareExceeded(Exception):
-    """A caller would exceed its share, or all callers together the size of the table. The text says which."""
+    """One caller would exceed its share, or all of them together would exceed the total. The text says which."""
 
 
 class Shares:
@@ -112,9 +112,9 @@ class CountedQueue(dict[tuple[str, "str | None"], None]):
         self._shares, self._caller, self._max_length = shares, caller, max_length
 
     def add(self, change: tuple[str, str | None]) -> None:
-        """Queue a change, for which older ones are dropped if necessary.
+        """Queue a change, and drop older ones if it exceeds a limit.
 
-        Drop this change too if even then other queues leave no share for it.
+        Drop the change itself if it exceeds the share even in an empty queue, because other queues have the rest.
         """
         if change in self:
             return
