@@ -49,13 +49,13 @@ Role = Literal["client", "server"]
 
 
 @dataclass(slots=True, eq=False)
-class Route:  # of the requests with one method
+class Route:  # how a session serves one method
     method: Method
     params_type: type
     handler: Handler
 
 
-@functools.lru_cache(maxsize=64)  # sessions share the sets, because most send the same few methods
+@functools.lru_cache(maxsize=64)  # cached, so that sessions which send the same methods share one set
 def _with_method(methods: frozenset[str], method: str) -> frozenset[str]:
     return methods | {method}
 
@@ -85,7 +85,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[..., Coroutine[object, object, Object]] | None = None
-    """On a modern client, a function like `Requester.request`, which repeats a request if the server requires input."""
+    """On a modern client, used instead of `Requester.request`: repeats the request if the server requires input."""
 
     peer_info: Implementation | None = None
 
@@ -108,7 +108,7 @@ class Session(Channel):
             self.dispatcher.blocking_methods = _INITIALIZE  # later messages wait until the revision is agreed
             self.dispatcher.warnings_left = 0  # over HTTP anybody can be a client, and could fill the log
         else:
-            transport.waits_for = self.dispatcher.waits_for
+            transport.waits_for = self.dispatcher.waits_for  # only a response that we wait for may be large
         self._routes: dict[str, Route] = {}
         self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`
         self.use_revision(LATEST_LEGACY)
@@ -150,14 +150,14 @@ class Session(Channel):
         timeout: float | None, max_timeout: float | None = None, on_progress: ProgressHandler | None = None,
         related: RequestId | None = None, before_send: Callable[[RequestId], None] | None = None,
     ) -> T:  # fmt: skip
-        """Send a request, and return its result: an object of `returns`, or of the type that it chooses by the JSON.
+        """Send a request, and return its result. `returns` is the type of the result, or a function that finds it.
 
         Raise CapabilityError or NotInRevision if the peer cannot serve the request. `Requester.request` (jsonrpc/)
-        documents the other arguments and exceptions. The time limits begin again with each retry that brings input.
+        documents the other arguments and exceptions. If the server asks for input, each retry has the whole time again.
         """
         if method not in self._sendable:
             self._check_sendable(method)
-        # With a `max_timeout`, progress restarts `timeout`, so the request asks for it even if the caller does not.
+        # With a `max_timeout`, each progress report restarts `timeout`, so ask for reports even without `on_progress`.
         wants_progress = on_progress is not None or max_timeout is not None
         report = functools.partial(_report_progress, on_progress) if wants_progress else None
         send = self.send_stateless or self.dispatcher.request
@@ -178,7 +178,7 @@ class Session(Channel):
             raise NotInRevision(f"{name} does not exist in revision {self.revision}, the revision of this session")
         if method is not None and not self._is_declared(self.peer_capabilities, method):
             raise CapabilityError(f"the {self.peer_role} does not offer {method.capability}, so {name} was not sent")
-        self._sendable = _with_method(self._sendable, name)  # even a custom name, because our own program chooses it
+        self._sendable = _with_method(self._sendable, name)  # custom names too, as our own program chooses them
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Take note of an error response to one of our requests. Only the client does so."""
@@ -261,18 +261,18 @@ class Session(Channel):
         return self.codec.encode(result)  # read `self.codec` again: the handler of `initialize` replaces it
 
     def _receive_notification(self, notification: messages.Notification) -> None:
-        method = find_method(notification.method, self.revision, self.peer_role)
         custom = self.custom_methods.get(notification.method)
-        if custom is not None and self.phase_error(notification.method) is None:
-            method = custom.method
+        if custom is None:
+            method = find_method(notification.method, self.revision, self.peer_role)
+        else:
+            method = custom.method if self.phase_error(notification.method) is None else None
         if method is None or not method.is_notification:
-            log.debug("ignored the notification %.100r: revision %s lacks it", notification.method, self.revision)
-            return
+            text = "ignored the notification %.100r: revision %s lacks it, or it came before initialize"
+            return log.debug(text, notification.method, self.revision)
         try:
             params: object = self.codec.decode(load_type(method.params), notification.params)
         except ShapeError as error:
-            text = "ignored the notification %s: its params are malformed: %s"
-            return self.dispatcher.log_fault(text, notification.method, error)
+            return self.dispatcher.log_fault("ignored the malformed notification %s: %s", notification.method, error)
         if custom is not None:
             return custom.receive(cast("CustomData", params))
         self.handle_notification(notification.method, params)

@@ -30,8 +30,8 @@ from tests.bridge.back import make_back
 from tests.bridge.links import busy_server, linked, send, two_users
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
 from tests.forked_python import forked
-from tests.messages import initialize
-from tests.raw_peers import connected_client
+from tests.messages import initialize, notification
+from tests.raw_peers import connected_client, raw_client
 from tests.settings import PATIENCE, ROOT, eventually
 
 LATEST = "2026-07-28"
@@ -84,6 +84,13 @@ async def test_bridge_sends_nothing_before_the_response_to_initialize() -> None:
     bridge.stdin.close()
     await bridge.wait()
     assert first["id"] == "init" and "result" in first
+
+
+async def test_bridge_ignores_a_notification_that_comes_before_initialize(caplog: pytest.LogCaptureFixture) -> None:
+    async with raw_client(Bridge(servers={"back": make_back("2025-11-25")}).server) as wire:
+        await wire.send(notification("notifications/roots/list_changed"))
+        await wire.nothing_more()
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
 
 
 @pytest.mark.parametrize(("front", "code"), [("2024-10-07", -32001), ("2025-06-18", -32002), (LATEST, -32602)])
