@@ -70,7 +70,8 @@ def collect_input_requests(group: BaseExceptionGroup[BaseException]) -> HandlerN
     requests: dict[str, Object] = {}
     for error in found.exceptions:
         inner = collect_input_requests(error) if isinstance(error, BaseExceptionGroup) else error
-        requests.update(inner.requests if inner is not None else {})
+        assert inner is not None  # `found` has no other exceptions
+        requests.update(inner.requests)
     return HandlerNeedsInput(requests)
 
 
@@ -107,7 +108,7 @@ def verify_state(key: bytes, state: JSON, digest: str, principal: str | None, no
     """Return the data in a state. Raise ProtocolError if it is forged or expired, or is for another request or user."""
     import hmac  # lazy: see `_digest`
 
-    # an empty text has no valid signature, so a state that is too long, or not a string, is refused below
+    # A state that is not a string, or too long, counts as "", whose signature is never valid, so it is refused below.
     signed = state if isinstance(state, str) and len(state) <= MAX_STATE_LENGTH else ""
     text, _, signature = signed.partition(".")
     if not hmac.compare_digest(_signature(key, text).encode(), signature.encode("utf-8", "replace")):
@@ -180,7 +181,7 @@ def retry_params(params: Object, result: Object, responses: Object) -> Object:
     retry = {name: value for name, value in params.items() if name not in ("inputResponses", "requestState")}
     if responses:
         retry["inputResponses"] = responses
-    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] the client MUST return it, MUST NOT invent one
+    # [2026-07-28 basic/patterns/mrtr#client-requirements-basic-workflow] a client MUST return the state, not invent one
     if result.get("requestState") is not None:
         retry["requestState"] = result["requestState"]
     return retry

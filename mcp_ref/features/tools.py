@@ -19,7 +19,7 @@ the output schema, so that programs can rely on it; servers SHOULD also send it 
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
-                list_changed. Until 2025-11-25, invalid arguments may be either error; this package uses -32602.
+                list_changed. Before 2025-11-25, invalid arguments may be either error; this package sends -32602.
     2025-03-26  Adds `annotations` and audio blocks.
     2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
@@ -28,8 +28,8 @@ the output schema, so that programs can rely on it; servers SHOULD also send it 
                 must have "type": "object". Adds `x-mcp-header`, `ttlMs` and `cacheScope`. The list SHOULD have a stable
                 order, so that caches stay valid; it MUST NOT depend on the connection, but MAY depend on the
                 authorization. The server sends list_changed only on `subscriptions/listen`. `input_required` results
-                replace requests to the client. Removes `execution`, because tasks became an extension, and sessions,
-                so a tool with state returns an identifier, which is an argument of the next call.
+                replace requests to the client. Removes `execution`, because tasks are now an extension. Removes
+                sessions, so a tool with state returns an identifier, which the model passes to the next call.
 
 Spec:  server/tools (2024-10-07 to 2026-07-28); schema: Tool, CallToolRequest, CallToolResult
 Used by: registered_tools.py (the server's side), client/tools.py
@@ -144,7 +144,7 @@ class CallToolResult:
         return "\n".join(block.text for block in self.content if isinstance(block, TextContent))
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Write the structured content as the revision allows, which is as `toolResult` alone in 2024-10-07."""
+        """Write the structured content as the revision allows. In 2024-10-07, a result has only a `toolResult`."""
         if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
         if self.is_error:
@@ -156,10 +156,9 @@ class CallToolResult:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        """Convert the `toolResult` of 2024-10-07 to content blocks, and an object in it to structured content too."""
+        """Convert the `toolResult` of 2024-10-07 to content blocks. An object also becomes the structured content."""
         if "toolResult" not in wire or "content" in wire:
-            has_data = "structuredContent" in wire or "structuredNull" in wire
-            return read_structured_content(wire, revision) if has_data else wire
+            return read_structured_content(wire, revision)
         tool_result = wire["toolResult"]
         blocks = tool_result if isinstance(tool_result, list) else []
         types = ("text", "image", "resource")

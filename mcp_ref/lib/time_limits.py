@@ -54,14 +54,15 @@ class TimeLimit:
         if limits.stops:
             self.stopped_since = self._loop.time()
         elif self.end < limits.next_check:
-            limits.watch(self.end)
+            limits.check_by(self.end)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self._limits.running.discard(self)
         if not self.has_ended:
             return
-        is_cancelled_by_others = self._task.uncancel() > self._earlier_cancels  # then the cancellation goes on
+        is_cancelled_by_others = self._task.uncancel() > self._earlier_cancels
+        # Others may have cancelled the task as well. Then their CancelledError goes on, and no TimeoutError hides it.
         if kind is asyncio.CancelledError and not is_cancelled_by_others:
             raise TimeoutError from error
 
@@ -69,7 +70,7 @@ class TimeLimit:
         """Begin again with the whole time, up to the deadline. Do nothing without a deadline."""
         if self.seconds is not None and self.deadline < math.inf and not self.has_ended:
             self.end = min(self._loop.time() + self.seconds, self.deadline)
-            self._limits.watch(self.end)
+            self._limits.check_by(self.end)
 
     def postpone(self, seconds: float) -> None:
         """Move the end and the deadline."""
@@ -79,10 +80,10 @@ class TimeLimit:
     def interrupt(self) -> None:
         """End the limit now, as if its time were over. Do nothing if it has ended, or if its own block calls this."""
         if not self.has_ended and asyncio.current_task(self._loop) is not self._task:
-            self.finish()
+            self.expire()
 
-    def finish(self) -> None:
-        """End the limit: cancel its block."""
+    def expire(self) -> None:
+        """End the limit, and cancel its block."""
         self.has_ended = True
         self._task.cancel()
 
@@ -107,8 +108,8 @@ class TimeLimits:
         """
         return TimeLimit(self, seconds, max_seconds)
 
-    def watch(self, end: float) -> None:
-        """Call `_check` at this time, unless it is called earlier anyway."""
+    def check_by(self, end: float) -> None:
+        """Call `_check` at this time, unless the timer calls it earlier anyway."""
         if end >= self.next_check:
             return
         self._stop_timer()
@@ -125,10 +126,10 @@ class TimeLimits:
             if limit.has_ended:
                 continue
             if limit.end <= now:
-                limit.finish()
+                limit.expire()
             else:
                 next_end = min(next_end, limit.end)
-        self.watch(next_end)
+        self.check_by(next_end)
 
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
@@ -149,15 +150,15 @@ class TimeLimits:
         now = asyncio.get_running_loop().time()
         for limit in self.running:
             limit.postpone(now - limit.stopped_since)
-        # Check in the next iteration. An overdue limit of the current task must not cancel it while it runs, because if
-        # its block ended without an `await`, the cancellation would be raised after the block.
-        self.watch(now)
+        # Let the timer do the check. A check here could cancel the current task, and if that left its block without an
+        # `await`, the cancellation would hit the code after the block.
+        self.check_by(now)
 
     def close(self) -> None:
-        """Stop the timer as soon as no limit runs. Failed requests leave their limits in the next iteration."""
+        """Stop the timer once the failed requests have left their limits, which they do in the next iteration."""
         self._stop_timer()
         if self.running:
-            self.watch(asyncio.get_running_loop().time())  # `_check` then sets a timer only for limits that still run
+            self.check_by(asyncio.get_running_loop().time())  # `_check` then sets a timer only for limits that run
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -337,7 +337,7 @@ async def test_dispatcher_outcome_that_comes_in_another_way_ends_the_round_trip(
     await begun.wait()
     if how.startswith("result"):
         if how.endswith("limit"):
-            bench.dispatcher.time_limits.running.copy().pop().finish()
+            bench.dispatcher.time_limits.running.copy().pop().expire()
         bench.receive(Response(1, {"a": 1}))
         assert await call == {"a": 1}
     else:
@@ -410,7 +410,7 @@ async def test_dispatcher_progress_at_the_end_of_the_timeout_is_too_late() -> No
     call = await bench.begin(timeout=0.01, max_timeout=5)
     (pending,) = bench.dispatcher.pending.values()
     assert pending.limit is not None
-    pending.limit.finish()
+    pending.limit.expire()
     late = asyncio.get_running_loop().call_soon(pending.limit.restart)  # in the turn in which the time ends
     with pytest.raises(RequestTimeout):
         await call

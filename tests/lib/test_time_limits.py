@@ -64,7 +64,7 @@ async def test_time_limit_that_ends_with_a_cancellation_of_its_task_goes_on_as_a
     await asyncio.sleep(0)
     task.cancel()
     (limit,) = limits.running
-    limit.finish()
+    limit.expire()
     with pytest.raises(asyncio.CancelledError):
         await task
 
