@@ -21,58 +21,60 @@ _FILTERS: Final = {
     "notifications/resources/list_changed": "resourcesListChanged",
     "notifications/resources/updated": "resourceSubscriptions",
 }
-_SUBSCRIBED: Final = " ".join(_FILTERS)
+_SUBSCRIBED_METHODS: Final = " ".join(_FILTERS)
 _ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
-@modern_rule(MUST, "2026-07-28/basic/index#meta-16", "notification", methods=f"{_SUBSCRIBED} {_ACKNOWLEDGED}")
+@modern_rule(MUST, "2026-07-28/basic/index#meta-16", "notification", methods=f"{_SUBSCRIBED_METHODS} {_ACKNOWLEDGED}")
 def subscription_id(message: Message) -> Verdict:
     """A notification of a subscription has its subscriptionId in _meta."""
-    id, call = message.meta.get(SUBSCRIPTION_ID), subscription_of(message)
+    id, listen = message.meta.get(SUBSCRIPTION_ID), subscription_of(message)
     if id is None:
         return f"{message.method} has no {SUBSCRIPTION_ID} in its _meta"
-    if call is not None:
-        text = f"{message.method} has the subscriptionId {quoted(id)}, not {call.id!r}"
-        return Fault(text, (call.event,)) if id != call.id else None
-    # over HTTP, the request of the stream may be lost; on a pipe, the subscription may just have ended
-    has_ended = not isinstance(id, str | int) or id in message.receiver.finished
-    if message.exchange is not None or not message.dialogue.is_fully_seen or has_ended:
+    if listen is not None:
+        text = f"{message.method} has the subscriptionId {quoted(id)}, not {listen.id!r}"
+        return Fault(text, (listen.event,)) if id != listen.id else None
+    if message.exchange is not None or not message.dialogue.is_fully_seen:
+        return None  # the recording may lack the `subscriptions/listen` request
+    # an id of another type cannot be looked up, and notifications may still arrive when their subscription has ended
+    if not isinstance(id, str | int) or id in message.receiver.finished:
         return None
     return f"{message.method} has the subscriptionId {quoted(id)}, which no subscription has"
 
 
-@modern_rule(MUST, f"{_PAGE}#acknowledgment-1", "notification", methods=_SUBSCRIBED)
+@modern_rule(MUST, f"{_PAGE}#acknowledgment-1", "notification", methods=_SUBSCRIBED_METHODS)
 def acknowledged_first(message: Message) -> Verdict:
     """The first message of a subscription acknowledges it."""
-    call = subscription_of(message)
-    if call is None or call.acknowledged is not None:
+    listen = subscription_of(message)
+    if listen is None or listen.acknowledged is not None:
         return None
-    return Fault(f"{message.method} comes before {_ACKNOWLEDGED}", (call.event,), key="")
+    text = f"{message.method} comes before {_ACKNOWLEDGED}"
+    return Fault(text, (listen.event,), key="")  # one key, so that all methods give one finding
 
 
-@modern_rule(MUST, f"{_PAGE}#opening-a-stream-1", "notification", methods=f"{_SUBSCRIBED} {_ACKNOWLEDGED}")
+@modern_rule(MUST, f"{_PAGE}#opening-a-stream-1", "notification", methods=f"{_SUBSCRIBED_METHODS} {_ACKNOWLEDGED}")
 def only_requested(message: Message) -> Verdict:
     """A subscription has only notifications that its client asked for."""
-    call = subscription_of(message)
-    if call is None or not call.is_known:
+    listen = subscription_of(message)
+    if listen is None or not listen.is_known:
         return None
-    wanted = an_object(call.params.get("notifications"))
+    wanted = an_object(listen.params.get("notifications"))
     if message.method == _ACKNOWLEDGED:
         for name, value in an_object(message.body.get("notifications")).items():
             if value and not wanted.get(name):
-                return Fault(f"the server acknowledges {name[:80]}, which the client did not ask for", (call.event,))
+                return Fault(f"the server acknowledges {name[:80]}, which the client did not ask for", (listen.event,))
         return None
     member = _FILTERS[message.method]
     if member == "resourceSubscriptions":
-        return _unwanted_update(message, wanted.get(member), call.event)
+        return _unwanted_update(message, wanted.get(member), listen.event)
     text = f"{message.method} comes, but the client did not ask for {member}"
-    return None if wanted.get(member) else Fault(text, (call.event,))
+    return None if wanted.get(member) else Fault(text, (listen.event,))
 
 
 def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
     uri = str(message.body.get("uri"))
-    known = [str(each) for each in uris] if isinstance(uris, list) else []
-    if any(each == uri or includes_uri(each, uri) for each in known):
+    subscribed = [str(each) for each in uris] if isinstance(uris, list) else []
+    if any(each == uri or includes_uri(each, uri) for each in subscribed):
         return None
     return Fault(f"{message.method} comes for {quoted(uri)}, which the client did not subscribe to", (event,))
 

@@ -108,7 +108,7 @@ async def tools(screen: Screen, client: Client) -> None:
     screen.say("A server can divide a list into pages; those of this server have at most six tools.")
     listed = await client.list_tools()
     screen.claim(f"{len(listed)} tools, in several pages", len(listed) > 6)
-    screen.say("`ttlMs` and `cacheScope` allow the client to cache a page, so when it lists the tools again:")
+    screen.say("`ttlMs` and `cacheScope` allow the client to cache a page, so a second list needs no request.")
     before = screen.messages
     screen.claim("the same list, without a message", await client.list_tools() == listed and screen.messages == before)
 
@@ -134,7 +134,7 @@ async def tools(screen: Screen, client: Client) -> None:
 async def while_a_tool_runs(screen: Screen, client: Client, logged: list[LoggingMessageNotificationParams]) -> None:
     """Show progress, log messages, cancellation and timeouts."""
     screen.chapter("Progress and logging", "basic/patterns/progress, server/utilities/logging")
-    screen.say("The request has a progress token, so the server can report progress, and a minimum log level.")
+    screen.say("A request asks for progress with a progress token, and for log messages with a minimum level.")
     await client.set_logging_level("info")
     seen: list[float] = []
     await client.call_tool("count", {"to": 2}, on_progress=lambda progress, total, message: seen.append(progress))

@@ -5,10 +5,10 @@
     `npx` is a program on the PATH.                   `npx` is the batch file npx.cmd on the PATH.
     A server has its own process group. A signal      Groups and signals do not exist.
     to the group reaches its child processes.         `taskkill /T` ends the process and its child processes.
-    Non-blocking mode stays when the program ends.    Consoles do not have this mode: `os.set_blocking` fails.
-    Ctrl-C reaches one process group.                 Ctrl-C reaches all programs of a console, and a server without a
-                                                      console opens a window. So a server gets a hidden console.
-    Names of variables have case.                     `Path` and `PATH` are one variable.
+    Non-blocking mode outlives the program.           Consoles do not have this mode: `os.set_blocking` fails.
+    Ctrl-C reaches one process group.                 Ctrl-C reaches all programs of a console, so a server gets a
+                                                      hidden console. Without any console, it would open a window.
+    `Path` and `PATH` are two environment variables.  They are one variable.
     Modes and owners show who can change a file.      The mode shows only if a file is read-only for all users.
 
 The tests use the class `Windows` on Linux. No test has run on Windows.
@@ -107,8 +107,8 @@ class Posix:
 
         Args:
             command: The program and its arguments.
-            path: The PATH of the new process. Relative and empty entries mean another folder in each directory, so they
-                are skipped.
+            path: The PATH of the new process. Relative and empty entries are skipped, because their meaning depends on
+                the current directory.
             cwd: Directory of the new process, to which a program with a `/` is relative.
         """
         program, *arguments = command
@@ -151,7 +151,7 @@ class Windows(Posix):
         return False
 
     def is_shared(self, path: str) -> bool:
-        return False  # an access list decides, which the standard library cannot read
+        return False  # not known: the standard library cannot read access lists, which decide this
 
     def restore_blocking(self, descriptor: int) -> None:
         pass  # threads leave the mode unchanged
@@ -203,8 +203,8 @@ def read_in_thread(descriptor: int, feed: Callable[[bytes], None], is_paused: Ca
                    ended: Callable[[], object]) -> None:  # fmt: skip
     """Read a descriptor for which the event loop cannot wait. Call `feed` in the event loop, and `ended` at the end.
 
-    The thread reads a copy of the descriptor, because on Windows the closing of a descriptor waits until its read has
-    returned, so that Ctrl-C would not end the program.
+    The thread reads a copy of the descriptor. On Windows, a descriptor can be closed only after its read has returned,
+    so without the copy, the program would not end on Ctrl-C before the next input.
     """
     loop, source = asyncio.get_running_loop(), os.dup(descriptor)
 
