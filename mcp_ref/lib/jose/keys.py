@@ -5,8 +5,8 @@
     private.public.verify("ES256", message, private.sign(message))  # True
 
 A key fits one kind of algorithm. Shared secrets (`HS256`) and `none` do not exist here, so nobody can pass off an RSA
-key as an HMAC secret. A key is refused if it is weak, off its curve, meant for encryption, or published with its
-private part. Because every number has only one spelling, a key has only one thumbprint.
+key as an HMAC secret. A key is refused if it is weak, off its curve, meant for encryption, published with its
+private part, or if its numbers are not in the one spelling that RFC 7518 prescribes. So a key has only one thumbprint.
 
 Spec:  RFC 7517 (JWK), RFC 7518 6, RFC 7638 (thumbprint), RFC 8037 2; RFC 5208 (PKCS#8), RFC 5915 (SEC1), RFC 7468 (PEM)
 """
@@ -69,12 +69,13 @@ class PublicKey:
     kind: str
     numbers: tuple[int, int]
     members: dict[str, str]
+    """The members of the JWK that the thumbprint covers, such as `n` and `e`, sorted by name."""
     kid: str | None = None
     algorithm: str | None = None
 
     @property
     def thumbprint(self) -> str:
-        """The name of the key: the SHA-256 of the members, in the spelling of RFC 7638 3."""
+        """The name of the key (RFC 7638 3): the SHA-256 of its `members` as JSON without spaces."""
         text = json.dumps(self.members, separators=(",", ":"))  # `parse_jwk` has sorted them
         return encode_base64url(hashlib.sha256(text.encode()).digest())
 
@@ -86,7 +87,7 @@ class PublicKey:
         return self.algorithm is None or ALGORITHMS.get(self.algorithm) == wanted
 
     def verify(self, algorithm: str, message: bytes, signature: bytes) -> bool:
-        """Return True if a signature of a message is valid under this key and an algorithm that it fits."""
+        """Return True if the key fits the algorithm, and the signature of the message is valid."""
         return self.fits(algorithm) and ALGORITHMS[algorithm].verify(self.numbers, message, signature)
 
 
@@ -154,17 +155,18 @@ def _numbers(members: dict[str, str]) -> tuple[str, tuple[int, int]]:
     elif kty == "OKP" and kind == "Ed25519":
         numbers = ed25519.decode_point(decode_base64url(members["x"]))
     if numbers is None:
-        raise JoseError(f"not a canonical key of RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519")
+        wanted = f"RSA ({MIN_RSA_BITS} to {MAX_RSA_BITS} bits), P-256, P-384 or Ed25519"
+        raise JoseError(f"expected a key of {wanted}, with its numbers in the spelling of RFC 7518")
     return kind, numbers
 
 
 def _rsa_numbers(modulus_octets: bytes, exponent_octets: bytes) -> tuple[int, int] | None:
     """Return modulus and exponent, or None if they are weak or have zeros before them (RFC 7518 2)."""
     modulus, exponent = int.from_bytes(modulus_octets), int.from_bytes(exponent_octets)
-    is_minimal = modulus_octets[:1] > b"\x00" and exponent_octets[:1] > b"\x00"
+    has_zeros_before = modulus_octets.startswith(b"\x00") or exponent_octets.startswith(b"\x00")
     is_strong = MIN_RSA_BITS <= modulus.bit_length() <= MAX_RSA_BITS and 3 <= exponent <= MAX_RSA_EXPONENT
     are_odd = modulus % 2 == exponent % 2 == 1
-    return (modulus, exponent) if is_minimal and is_strong and are_odd else None
+    return (modulus, exponent) if is_strong and are_odd and not has_zeros_before else None
 
 
 def _curve_numbers(curve: curves.Curve, x_octets: bytes, y_octets: bytes) -> tuple[int, int] | None:
@@ -181,8 +183,11 @@ def make_private_key(secret: int | None = None) -> PrivateKey:
     return PrivateKey(secret, parse_jwk({"kty": "EC", "crv": "P-256", "x": x, "y": y}))
 
 
+# the possessive `++` and `*+` never try a shorter match, so a long text without an end takes linear time
 _PEM: Final = re.compile(r"-----BEGIN ((?:EC )?PRIVATE KEY)-----([A-Za-z0-9+/\s]++={0,2}+\s*+)-----END \1-----")
-_EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d030107")  # their DER names
+_EC, _P256 = bytes.fromhex("06072a8648ce3d0201"), bytes.fromhex("06082a8648ce3d030107")  # object identifiers in DER
+_BEFORE_SECRET: Final = bytes.fromhex("0201010420")
+"""The bytes before the secret in SEC1: the version 1, then the head of an octet string with 32 bytes."""
 
 
 def parse_private_key(pem: str) -> PrivateKey:
@@ -194,8 +199,8 @@ def parse_private_key(pem: str) -> PrivateKey:
     blocks = _PEM.findall(pem)
     label, text = blocks[0] if len(blocks) == 1 else ("", "")
     text = "".join(text.split())
-    der = base64.b64decode(text[: len(text) // 4 * 4])  # without an incomplete group, which would be an error
-    octets = der.partition(b"\x02\x01\x01\x04\x20")[2][:32]  # the secret follows a version and the head of 32 octets
+    der = base64.b64decode(text[: len(text) // 4 * 4])  # an incomplete last group would raise an exception
+    octets = der.partition(_BEFORE_SECRET)[2][:32]
     if len(octets) == 32 and 0 < int.from_bytes(octets) < curves.P256.order:
         key = make_private_key(int.from_bytes(octets))
         if any(text == base64.b64encode(encoding).decode() for encoding in _der_encodings(key, label)):
@@ -205,7 +210,9 @@ def parse_private_key(pem: str) -> PrivateKey:
 
 def _der_encodings(key: PrivateKey, label: str) -> Iterator[bytes]:
     """Yield the encodings of a key in the format of a PEM label, with and without the two optional parts."""
+    # Tags: 0x02 integer, 0x03 bit string, 0x04 octet string, 0x30 sequence; 0xA0 and 0xA1 mark the optional parts.
     octets = key.secret.to_bytes(32)
+    # 0: the last byte of the bit string has no unused bits. 4: the point is not compressed.
     point = b"\x00\x04" + b"".join(number.to_bytes(32) for number in key.public.numbers)
     for public in (b"", _tlv(0xA1, _tlv(0x03, point))):
         for curve in (b"", _tlv(0xA0, _P256)):
@@ -230,11 +237,11 @@ def encode_base64url(data: bytes) -> str:
 
 
 def decode_base64url(text: str) -> bytes:
-    """Return the bytes of a base64url text. Raise JoseError for padding, other characters or spare bits."""
+    """Return the bytes of a base64url text. Raise JoseError if `encode_base64url` would not write the same text."""
     is_base64url = re.fullmatch("(?:[A-Za-z0-9_-]{4})*(?:[A-Za-z0-9_-]{2,3})?", text)
     data = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4)) if is_base64url else b""
     if encode_base64url(data) != text:
-        raise JoseError("expected base64url without padding, line breaks or spare bits")
+        raise JoseError("expected base64url without padding, line breaks or bits after the last byte")
     return data
 
 

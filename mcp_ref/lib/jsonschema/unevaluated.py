@@ -1,8 +1,9 @@
 """`unevaluatedProperties` and `unevaluatedItems`: the keywords for the properties and items that are left over.
 
-A property is *evaluated* if a keyword of the schema, or of an in-place subschema, applies a subschema to the property.
-`unevaluatedProperties` applies to all other properties, and `unevaluatedItems` does the same for items. Core 11 finds
-the evaluated parts by annotations; this module calls the `applied` functions of the keywords instead.
+A property is *evaluated* if a keyword applies a subschema to it. The keyword belongs to the schema itself, or to a
+subschema for the same object, such as those in `allOf`. `unevaluatedProperties` applies to all other properties, and
+`unevaluatedItems` does the same for items. Core 11 finds the evaluated parts by annotations. This module instead asks
+the `applied` function of each keyword (model.py) for the parts that have a subschema.
 
 Spec:  Core 11
 """
@@ -24,7 +25,7 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
 
     def build(reader: SchemaReader) -> Keyword:
         schema = reader.subschema(name)
-        if schema.false_error:
+        if schema.false_error:  # for the usual value `false`, the error names this keyword
             schema.set_false(name, false_message)
         siblings = list(reader.compiled.keywords)  # complete, because this vocabulary is built last
 
@@ -49,13 +50,13 @@ def _unevaluated(name: str, container_type: type, false_message: str) -> Vocabul
 
 
 def _evaluated(keywords: list[Keyword], instance: JSON, budget: Budget) -> set[Step]:
-    """Return the properties or items to which these keywords and their in-place subschemas apply schemas."""
+    """Return the properties or items to which these keywords apply subschemas, directly or for the whole instance."""
     budget.spend(_EVALUATED_COST)
     found: set[Step] = set()
     for keyword in keywords:
         if keyword.applied is not None:
             for step, subschema in keyword.applied(instance, budget):
-                if step is None:
+                if step is None:  # the subschema is for the whole instance, and may evaluate parts of it
                     of_subschema = _evaluated(subschema.keywords, instance, budget)
                     found |= of_subschema
                     budget.spend(len(of_subschema))
