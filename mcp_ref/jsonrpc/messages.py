@@ -216,24 +216,24 @@ def decode(frame: bytes | bytearray | memoryview) -> Incoming:
 
 def read_message(value: Object) -> Message | Malformed:
     id = value.get("id")
-    known_id = id if type(id) is int or is_request_id(id) else None  # the first test is the fastest for most messages
+    valid_id = id if type(id) is int or is_request_id(id) else None  # the first test is the fastest for most messages
     if "method" not in value and ("result" in value or "error" in value):
         if type(id) is float and id.is_integer():  # some peers write 1 as 1.0, which JSON Schema counts as an integer
-            known_id = int(id)
-        return _read_response(value, known_id)
+            valid_id = int(id)
+        return _read_response(value, valid_id)
     if value.get("jsonrpc") != "2.0":
-        return invalid_request('a message must have "jsonrpc": "2.0"', known_id)
+        return invalid_request('a message must have "jsonrpc": "2.0"', valid_id)
     method = value.get("method")
     if type(method) is not str:
-        return invalid_request("a request or notification must have a method (a string)", known_id)
+        return invalid_request("a request or notification must have a method (a string)", valid_id)
     if "result" in value or "error" in value:
-        return invalid_request("a message must not have a method and also a result or error", known_id)
+        return invalid_request("a message must not have a method and also a result or error", valid_id)
     params = value.get("params", {})
     if type(params) is not dict:
         code = INVALID_PARAMS if type(params) is list else INVALID_REQUEST  # JSON-RPC itself allows arrays
-        return Malformed(Error(code, "params must be an object"), known_id, expects_no_response="id" not in value)
-    if known_id is not None:
-        return Request(known_id, method, params)
+        return Malformed(Error(code, "params must be an object"), valid_id, expects_no_response="id" not in value)
+    if valid_id is not None:
+        return Request(valid_id, method, params)
     if "id" not in value:
         return Notification(method, params)
     # [2025-11-25 basic/index#requests] a string or integer ID; unlike base JSON-RPC, never null

@@ -9,7 +9,7 @@ the client then asks. A client MUST be able to parse the header.
 [2026-07-28 basic/authorization/authorization-server-discovery#protected-resource-metadata-discovery-requirements]
 [2026-07-28 basic/authorization/index#scope-selection-strategy]
 
-In RFC 9110, a response can have several of these fields, a field several challenges, and a quoted string any text:
+In RFC 9110, a response may have several of these fields, each with several challenges and any text in quotation marks:
 
     Negotiate dG9rZW4=, Bearer error_description="use scope=\\"all\\", please", scope=files:read
 
@@ -41,14 +41,14 @@ MAX_SCOPES: Final = 100
 """Maximum number of scopes in a peer's list."""
 
 _TOKEN: Final = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]++"
-_END: Final = r"(?=[ \t]*(?:,|\Z))"  # the element ends here
+_END: Final = r"(?=[ \t]*(?:,|\Z))"  # here an element of the list ends
 _TOKEN68: Final = r"[A-Za-z0-9\-._~+/]++=*+"
 _TEXT: Final = r'[^"\\\x00-\x08\x0A-\x1F\x7F]'
-_NEXT: Final = r"[ \t,]*+"  # a list may have empty elements [RFC 9110 5.6.1.2]
-# after the scheme: a token68, a space before a parameter, or nothing
-_SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?: +(?P<token68>{_TOKEN68}){_END}|(?= )|{_END}){_NEXT}")
+_SEPARATOR: Final = r"[ \t,]*+"  # a list may have empty elements [RFC 9110 5.6.1.2]
+# After a scheme comes a token68, or a space and parameters, which `_PARAMETER` matches, or the end of the element.
+_SCHEME: Final = re.compile(rf"(?P<scheme>{_TOKEN})(?: +(?P<token68>{_TOKEN68}){_END}|(?= )|{_END}){_SEPARATOR}")
 _QUOTED: Final = rf'"(?P<quoted>(?:{_TEXT}|\\{_TEXT}|\\["\\])*+)"'
-_PARAMETER: Final = re.compile(rf"(?P<name>{_TOKEN})[ \t]*=[ \t]*(?:(?P<token>{_TOKEN})|{_QUOTED}){_END}{_NEXT}")
+_PARAMETER: Final = re.compile(rf"(?P<name>{_TOKEN})[ \t]*=[ \t]*(?:(?P<token>{_TOKEN})|{_QUOTED}){_END}{_SEPARATOR}")
 _CREDENTIALS: Final = re.compile(rf"({_TOKEN}) +({_TOKEN68})")
 
 
