@@ -1,4 +1,4 @@
-"""Calls: each is a request of a client that the bridge has sent to a server, and the way back to this client.
+"""Calls: the requests of clients that the bridge has sent to servers, each with the way back to its client.
 
 While a server works on a request, it can send three things to the client: progress, log messages, and requests for
 input (elicitation, sampling, roots). A `Call` passes them on. How an input request gets to the client and its user
@@ -66,9 +66,9 @@ class Call:
         """True if the server can run the call as a task, whose result the bridge awaits. Set by relay.py and
         exchange.py."""
         self.task_id: JSON = None
-        """The server's own id of the task whose result this call awaits; "" before it is known, None without a task."""
+        """The server's own id of the task whose result this call awaits; "" until it is known, None without a task."""
         self._url_elicitations: list[str] = []  # the ids that `_with_elicitation_id` has invented
-        self._second, self._sent = 0, 0  # the current second of the loop's clock, and the notifications sent in it
+        self._counted_second, self._sent = 0, 0  # the second of the loop's clock, and its notifications
         self.attach(context)
 
     def attach(self, context: Context) -> None:
@@ -81,7 +81,7 @@ class Call:
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         """Pass an input request of the server to the client. Return the client's response, in the revision `source`."""
-        raise ProtocolError(METHOD_NOT_FOUND, f"{method} is refused: this bridge holds no calls of this client")
+        raise ProtocolError(METHOD_NOT_FOUND, f"{method} is refused: this bridge holds no calls while users respond")
 
     def converted_input_request(self, method: str, params: Object, source: Revision) -> Object:
         """Return the params of an input request of the server in the client's revision, with the server's name in the
@@ -97,7 +97,7 @@ class Call:
         if method == "elicitation/create" and source is not self.revision:
             self._check_elicitation(wire)
         if self._prefix and "includeContext" in wire:
-            wire = {**wire, "includeContext": "none"}  # the context of "this server" would be that of all servers
+            wire = {**wire, "includeContext": "none"}  # to the client, "thisServer" is the bridge with all its servers
         return with_prefix(wire, self._prefix)
 
     def _with_elicitation_id(self, params: Object) -> Object:
@@ -107,8 +107,8 @@ class Call:
         return {**params, "elicitationId": id}
 
     def _check_elicitation(self, params: Object) -> None:
-        """Raise ProtocolError for a mode or a form that the client's revision lacks, or whose mode the client did not
-        declare. A server of the client's own revision has to know this itself."""
+        """Raise ProtocolError if the client's revision lacks the mode or the form, or the client did not declare the
+        mode. A server of the client's own revision must check this itself, so its requests are not checked here."""
         form_or_url = codec_for(self.revision).decode(ElicitRequestParams, params).request
         capability = self.capabilities["elicitation"]
         modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
@@ -125,7 +125,7 @@ class Call:
 
     def report_progress(self, params: Object, source: Revision, token: RequestId) -> None:
         """Send progress to the client, with the client's `token`."""
-        if self.revision.era == "modern":  # a task of this era has no progress, so the text becomes its status
+        if self.revision.era == "modern":  # in this era, a call that runs as a task reports a status, not progress
             self.set_status(params.get("message"))
         progress = params.get("progress")
         if isinstance(progress, int | float):
@@ -144,8 +144,8 @@ class Call:
     def notify(self, method: str, params: Object, source: Revision, added: Object) -> None:
         """Send a notification for the client's request, with `added` members. Drop it if there are too many."""
         second = int(self.loop.time())
-        if second != self._second:
-            self._second, self._sent = second, 0
+        if second != self._counted_second:
+            self._counted_second, self._sent = second, 0
         self._sent += 1
         if self._sent > MAX_NOTIFICATIONS:
             return self.losses.add(f"{method} came too often")

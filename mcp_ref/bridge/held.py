@@ -61,7 +61,7 @@ MAX_HELD: Final = 256
 """Maximum number of held calls of all principals."""
 
 QUIET_SECONDS: Final = 0.01
-"""Time without another input request after which the client gets the requests of a round, in seconds."""
+"""Time to wait for another input request before the client gets the requests of a round, in seconds."""
 
 MAX_WAITS: Final = 10
 """Maximum number of waits of `QUIET_SECONDS` in one round."""
@@ -168,7 +168,7 @@ class HeldCall(Call):
         wire = self.converted_input_request(method, params, source)
         if self.handle not in self._held.calls and not self._held.has_room(self.principal):
             raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
-        self._held.calls[self.handle] = self  # before any wait, so that calls at the same time keep the limit
+        self._held.calls[self.handle] = self  # before any wait, because others count the calls meanwhile
         key = str(self._request_count + 1)
         return await self._response_to(key, _OpenRequest(method, wire, source))
 
@@ -188,13 +188,13 @@ class HeldCall(Call):
         """
         try:
             while not self._task.done():
-                if not self._open:
+                if self._open:
+                    await self._collect_requests()
+                    if self._open and not self._task.done():  # both can have changed meanwhile
+                        return await self._suspend()
+                else:
                     self._changed.clear()
                     await self._changed.wait()
-                    continue
-                await self._collect_requests()
-                if self._open and not self._task.done():  # both can have changed meanwhile
-                    return await self._suspend()
         except asyncio.CancelledError:
             self.expire()
             raise
@@ -227,10 +227,10 @@ class HeldCall(Call):
         return {key: {"method": each.method, "params": each.params} for key, each in self._open.items()}
 
     async def resume(self, context: Context, responses: JSON) -> Object:
-        """Serve the client's retry: give its responses to the server, and proceed. Request a missing one again."""
+        """Serve the client's retry: give its responses to the server, and proceed. Ask again for a missing response."""
         if not isinstance(responses, dict) or not all(isinstance(each, dict) for each in responses.values()):
             raise ProtocolError(INVALID_PARAMS, "Invalid params: inputResponses must be an object of objects")
-        # all of them before anything changes, because the client can correct an invalid one and use the state again
+        # Convert all of them before anything changes, because the client can correct one and use the state again.
         converted: dict[str, Object] = {}
         for key, request in self._open.items():
             if key in responses:
