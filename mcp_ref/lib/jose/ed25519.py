@@ -1,7 +1,8 @@
 """Ed25519 signatures, verification only. JWS calls the algorithm `EdDSA`, or since RFC 9864 `Ed25519`.
 
-The curve is -x² + y² = 1 + d·x²·y², modulo 2²⁵⁵ - 19. The functions keep a point as (x/z, y/z) and t = xy/z, because
-that saves a division in every addition. A signature and a JWK hold a point as 32 bytes: y, and the lowest bit of x.
+The curve is -x² + y² = 1 + d·x²·y², modulo 2²⁵⁵ - 19. The functions write the point (x/z, y/z) as (x, y, z, t) with
+t = xy/z, because that saves a division in every addition. A signature and a JWK hold a point as 32 bytes: y, and the
+lowest bit of x.
 
 Because two verifiers must agree about every signature, only canonical numbers are accepted: y below the prime, s below
 the order. Eight points have the order 1, 2, 4 or 8; as a public key, such a point would accept signatures that nobody
@@ -25,7 +26,7 @@ _BASE: Final = (0x216936D3CD6E53FEC0A4E231FDD6DC5C692CC7609525A7B2C9562D608F25D5
 
 
 def add(a: Point, b: Point) -> Point:
-    """Return the sum of two points (RFC 8032 5.1.4)."""
+    """Return the sum of two points, with the letters of RFC 8032 5.1.4; `left` and `right` are its A and B."""
     (x1, y1, z1, t1), (x2, y2, z2, t2) = a, b
     left, right = (y1 - x1) * (y2 - x2), (y1 + x1) * (y2 + x2)
     c, d = t1 * t2 % PRIME * 2 * _D, 2 * z1 * z2
@@ -52,10 +53,10 @@ def decode_point(encoded: bytes) -> tuple[int, int] | None:
         return None  # no point of the curve has this y
     if x % 2 != lowest_bit_of_x:  # it is the other root
         x = PRIME - x
-    eightfold = _extended(x, y)
-    for _ in range(3):
-        eightfold = add(eightfold, eightfold)
-    has_small_order = eightfold[0] == 0  # eight times such a point is the neutral point
+    multiple = _extended(x, y)
+    for _ in range(3):  # double it three times, to eight times the point
+        multiple = add(multiple, multiple)
+    has_small_order = multiple[0] == 0  # eight times such a point is the neutral point
     return None if has_small_order else (x, y)
 
 

@@ -23,8 +23,8 @@ class ValidationLimits:
     steps: int = 1_000_000
     """Maximum number of steps of one validation. Each subschema takes a step or more. The default takes about 0.1 s."""
     seconds: float = 0.2
-    """Maximum processor time of one validation, in seconds. Most validations reach the maximum of steps first, but at
-    some depths of the stack, CPython gets memory from the system for each call, and a step takes 30 times longer."""
+    """Maximum processor time of one validation, in seconds. Most validations reach the maximum of steps first, but a
+    step takes 30 times longer at some depths of the stack, where CPython asks the system for memory at each call."""
     patterns: int = 500
     """Maximum number of different regular expressions in a schema."""
     pattern_length: int = 2_000
@@ -43,7 +43,8 @@ _clock = getattr(time, "thread_time", time.process_time)  # WebAssembly has no c
 class Budget:
     """The levels, steps and processor time that one validation still has left.
 
-    `end` is the end of the processor time, if an earlier part of the same validation has started the clock.
+    `end` is the time on the clock when it must end. It comes from an earlier part of the same validation, if that has
+    started the clock.
     """
 
     __slots__ = ("_limits", "_reserve", "depth", "end", "steps")
@@ -65,7 +66,8 @@ class Budget:
         now = _clock()
         if self.end is None:
             self.end = now + self._limits.seconds
-        taken = min(self._reserve, max(_SLICE, -self.steps))
+        needed = max(_SLICE, -self.steps)  # one call can spend more than a slice
+        taken = min(needed, self._reserve)
         self._reserve -= taken
         self.steps += taken
         if self.steps < 0 or now > self.end:
