@@ -124,8 +124,8 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
-        for spelling in {target, canonical_template(target) or target}:
-            self._completers[spelling, argument] = (function, signature)
+        self._completers[target, argument] = (function, signature)  # for a prompt, which keeps its exact name
+        self._completers[_canonical(target), argument] = (function, signature)  # for a template
         self._unchecked.append((target, argument))
         self._on_add()
 
@@ -153,7 +153,7 @@ class Completions:
             # [2025-11-25 server/utilities/completion#error-handling] an invalid prompt name SHOULD be -32602
             raise ProtocolError(INVALID_PARAMS, f"Unknown prompt or resource template: {target[:200]!r}")
         if not isinstance(params.ref, PromptReference):
-            target = canonical_template(target) or target
+            target = _canonical(target)
         completer = self._completers.get((target, params.argument.name))
         if completer is None:
             return CompleteResult(Completion([]))
@@ -168,6 +168,10 @@ class Completions:
             total = completion.total if completion.total is not None else len(completion.values)
             completion = Completion(completion.values[:MAX_VALUES], total, has_more=True)
         return CompleteResult(completion)
+
+
+def _canonical(target: str) -> str:
+    return canonical_template(target) or target
 
 
 def _values_of(value: object, name: str) -> list[str]:

@@ -157,7 +157,7 @@ class ServerConfig:
 
     @property
     def digest(self) -> str:
-        """The SHA-256 of the server as written."""
+        """The SHA-256 of the server as written. A server that changes needs a new consent."""
         return hashlib.sha256(json.dumps([self.file, self.name, self.entry], sort_keys=True).encode()).hexdigest()
 
     def call_seconds(self, default: float) -> float:
@@ -221,7 +221,7 @@ def read_servers(servers: ServersLike) -> Configuration:
         elif isinstance(value, str):
             found.append(parse_server(key, {"url": escaped(value)}))
         elif isinstance(value, (list, tuple)):
-            words = [escaped(word) for word in value] or [""]  # an empty command is refused like any invalid entry
+            words = [escaped(word) for word in value] or [""]  # `parse_server` refuses an empty command
             found.append(parse_server(key, {"command": words[0], "args": words[1:]}))
         else:
             found.append(parse_server(key, dict(value) if isinstance(value, Mapping) else value))
@@ -397,8 +397,10 @@ def _transport_fault(entry: Mapping[str, object]) -> str | None:
     kind = str(entry.get("type", "")).lower().replace("-", "").replace("_", "")
     if "type" in entry and kind not in _TRANSPORTS:
         return f"type {entry['type']!r:.80} is not supported; write stdio, http or sse"
-    if ("command" in entry) == ("url" in entry):
-        return "write a command or a url" + (", not both" if "url" in entry else "")
+    if "command" in entry and "url" in entry:
+        return "write a command or a url, not both"
+    if "command" not in entry and "url" not in entry:
+        return "write a command or a url"
     if kind and _TRANSPORTS[kind] not in entry:
         return f"type {entry['type']!r:.80} needs {_TRANSPORTS[kind]!r}"
     if "url" in entry and not str(entry["url"]).startswith(("http://", "https://", "${")):

@@ -75,7 +75,7 @@ def _attributes(extra: Any) -> Iterator[tuple[str, Any]]:
     if hasattr(extra, "metadata"):  # pydantic's Field, which keeps its constraints as further objects in `metadata`
         parts, names = extra.metadata, _FIELD
     else:
-        parts = extra if isinstance(extra, Iterable) else ()  # of a group, such as Interval
+        parts = extra if isinstance(extra, Iterable) else ()  # the constraints in a group, such as Interval
         names = _public_names(extra)
     for part in parts:
         yield from _attributes(part)
