@@ -73,7 +73,7 @@ class Stream:
         self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
-        self._access: Access | None = None  # the rights of its caller, in which a handler can set `refusal`
+        self._access: Access | None = None  # its caller; a handler can set `refusal`, which is then sent
         self.headers: HeaderList = []  # further headers of the response
         self.response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
@@ -117,7 +117,7 @@ class Stream:
             self.state = DETACHED
             if exchange is not None:
                 response = exchange.stream(200, [*SSE_HEADERS, *self.headers])
-                self.begin_replay(response)  # of no events
+                self.begin_replay(response)  # without missed events, so attach at once
                 self.attach(response)
 
     def send_first_id(self) -> None:
@@ -136,7 +136,7 @@ class Stream:
         """Reserve the stream for this response, which sends missed events until `attach`."""
         self._close_and_enter(REPLAYING)  # closes the response of an earlier GET or POST: the client left it
         self.response = response
-        if ends_at is not None:  # in seconds since 1970; then the client must resume with a new token
+        if ends_at is not None:  # the end of the access token, in seconds since 1970; a new one can resume
             left = max(0.0, ends_at - time.time())
             self._expiry = asyncio.get_running_loop().call_later(left, response.close)
 
@@ -146,7 +146,7 @@ class Stream:
             return
         if self.state is ENDED:
             return self._close_and_enter(ENDED)
-        if not response.ended.done():
+        if not response.ended.done():  # otherwise it may have ended before it sent all missed events
             self.first_unsent = ""
         self.state = CONNECTED
         response.keep_open(self._detach)  # detaches at once if the response has ended
@@ -171,7 +171,7 @@ class Stream:
     def end(self) -> None:
         """End the stream and its response. If the session has ended, refuse the POST that still waits."""
         if self._exchange is not None and self.session.has_ended:
-            refuse(self._exchange, self.session.refusal(), self.headers)
+            refuse(self._exchange, self.session.refusal_at_end(), self.headers)
             self._exchange = None
         self._open()  # so a POST that still waits gets an event stream, which ends at once
         if self.state is REPLAYING:
@@ -210,7 +210,7 @@ class HttpSession(SessionTransport):
         self.served: ServedSession | None = None  # None until the session has begun
         self.restoration: asyncio.Task[None] | None = None  # not None while stored requests are handled again
         self.kept: KeptRequests | None = None  # the requests that a later process must handle again
-        self.refusal: Callable[[], HttpRefusal] = unknown_session  # of the POSTs that wait when the session ends
+        self.refusal_at_end: Callable[[], HttpRefusal] = unknown_session  # for POSTs that wait when the session ends
         self.id, self.limits, self._on_end = id, limits, on_end
         self.store: MemoryEventStore | None = store  # None after the session has ended or the store has failed
         self.revision = LATEST_LEGACY
@@ -331,8 +331,8 @@ class HttpSession(SessionTransport):
             return ""
 
     def encode(self, id: str, data: bytes) -> bytes:
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes, so
-        # the event of `send_first_id` has it, which is the only event without data
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes; we
+        # send it with the event of `send_first_id`, the only one without data
         return encode_event(data, id=id or None, retry=self.limits.retry if not data else None)
 
     def events_after(self, event_id: str) -> list[Event] | None:

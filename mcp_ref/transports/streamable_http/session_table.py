@@ -101,7 +101,7 @@ class SessionTable:
             session.served = await self._begin_serving(session)
         except Exception:
             log.exception("a session failed and has ended")
-            session.refusal = lambda: HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
+            session.refusal_at_end = lambda: HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
         finally:
             if session.served is None or session.has_ended:
                 await self._finish(session)
@@ -200,7 +200,7 @@ class SessionTable:
     def _lose(self, id: str) -> None:
         """End the copy of a session that another process has taken over."""
         if (session := self.by_id.get(id)) is not None:
-            session.refusal, session.store = interrupted, None
+            session.refusal_at_end, session.store = interrupted, None
             self.end(session)
 
     def _remove(self, session: HttpSession) -> None:
@@ -240,7 +240,7 @@ class SessionTable:
         """End all sessions, though a durable store keeps them for the next process."""
         self.is_closing = self.is_draining = True
         for session in tuple(self.by_id.values()):
-            session.refusal = interrupted if session.initialized.done() else shutting_down
+            session.refusal_at_end = interrupted if session.initialized.done() else shutting_down
             session.end()
         await finish(*self._tasks, timeout=CLOSE_SECONDS)
         await finish(*self._tasks, cancel=True, timeout=CLOSE_SECONDS)
