@@ -1,4 +1,4 @@
-"""Large messages on the client: only the response to a request that waits can be large.
+"""The client's limit on large messages: only the response to a waiting request may be large.
 
 Parsing 60 MB of JSON can take seconds and fill half a gigabyte, and a server can send notifications forever. So before
 the client parses a large message, it looks for the id near the start and the end of the text:
@@ -8,13 +8,13 @@ the client parses a large message, it looks for the id near the start and the en
     larger, without such an id               -> refused, without parsing
 
 This works because a response has three members, `jsonrpc`, `id`, and a result or error. Only the result or error may be
-large, so the id is near the start or the end in any order. In a batch, the first or the last response shows its id. A
-hostile server can write the id of a waiting request into another message, but that request then fails, so the server
-gets at most one large message parsed for each of our requests.
+large, so in any order of the members, the id is near the start or the end. In a batch, it is enough to find the id of
+the first or the last response. A hostile server can write the id of a waiting request into another message, but that
+request then fails, so the server gets at most one large message parsed for each of our requests.
 
 Threats:
-    large-notification: A hostile server takes a client's time and memory from its other servers, with messages of 60 MB
-        for which no request waits. The client refuses them before parsing, in any order of their keys.
+    large-notification: A hostile server sends messages of 60 MB for which no request waits, until the client has no
+        time and memory left for its other servers. The client refuses them unparsed, even if their id comes last.
 
 Spec:  basic/index#responses
 Used by: the transports of the client
@@ -64,16 +64,16 @@ def decode_large(frame: bytes, waits_for: WaitsFor) -> Incoming:
     message = decode(frame)
     if responds_to(message, id):
         return message
-    rule = "it has the id of a request, but is not a response"
-    error = message.error if isinstance(message, Malformed) else Error(INVALID_REQUEST, f"Invalid response: {rule}")
+    fault = "it has the id of a request, but is not a response"
+    error = message.error if isinstance(message, Malformed) else Error(INVALID_REQUEST, f"Invalid response: {fault}")
     return Malformed(error, id, expects_no_response=True)  # this makes the waiting request fail
 
 
 def responds_to(message: object, id: RequestId) -> bool:
-    """Return True if a message, or one in a batch, is a response to the request with this id, even an invalid one."""
+    """Return True if a message, or one message of a batch, is a valid or invalid response to this request."""
     if isinstance(message, (Response, ErrorResponse)):
         return same_id(message.id, id)
-    if isinstance(message, Malformed):  # it may also be an invalid request of the server
+    if isinstance(message, Malformed):  # an invalid request expects a response, but an invalid response does not
         return message.expects_no_response and same_id(message.id, id)
     return isinstance(message, Batch) and any(responds_to(member, id) for member in message.messages)
 

@@ -4,7 +4,8 @@ An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the w
 as `items`, apply subschemas to the items, properties or property names of the instance.
 
 Each function here builds a `Keyword` (model.py): it compiles the subschemas once, and defines the functions `check`,
-`applied` and `message`, which each validation calls.
+`applied` and `message`, which each validation calls. `applied` returns pairs: a subschema, after the index or name of
+the part that it applies to, or after None if it applies to the whole instance.
 
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" means section 6.4.1 of draft-07's Validation document
 """
@@ -31,7 +32,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
                 raise BudgetExceeded(TOO_DEEP_MESSAGE)
             budget.spend(target.cost)
             budget.depth -= 1
-            valid = target.check(instance, budget)  # read here and not in `build`, because it can be set later
+            valid = target.check(instance, budget)  # `build` cannot read `target.check`, which may not be set yet
             budget.depth += 1
             return valid
 
@@ -43,7 +44,7 @@ def _reference(name: str, *, dynamic: bool) -> VocabularyRow:
 def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
     """Return the row of `allOf` (Core 10.2.1.1) or `anyOf` (10.2.1.2).
 
-    `deciding` is the result of one subschema that decides the result: False for `allOf`, True for `anyOf`.
+    The keyword's result is `deciding` as soon as one subschema returns it: False for `allOf`, True for `anyOf`.
     """
 
     def build(reader: SchemaReader) -> Keyword:
@@ -109,13 +110,14 @@ def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget],
 def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
     """Return an error text about the alternatives that the author of the instance probably wanted to match."""
     errors_by_schema = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
+    # A first error of `type` that has no path says that the whole instance is of a wrong type for this alternative.
     right_type = [errors for errors in errors_by_schema if errors[0].keyword != "type" or errors[0].path]
-    if not right_type:  # the whole instance is of a wrong type, so only list the types
+    if not right_type:  # wrong for all alternatives, so only list their types
         got = f", got {quoted(instance)}"
         types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in errors_by_schema]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
-    # Alternatives often differ in a property with a fixed value, such as "kind". Show the errors of those whose fixed
-    # value is right or, if all are wrong, these values.
+    # Alternatives often differ in a property with a fixed value, such as "kind". If the instance has the value of some
+    # alternatives, show only their errors. Otherwise, show the values that the alternatives expect.
     errors_of_right_kind, wrong_kinds = list[str](), list[str]()
     for errors in right_type:
         wrong_values = [error for error in errors if error.keyword in ("const", "enum")]
@@ -172,7 +174,7 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
 
     def build(reader: SchemaReader) -> Keyword:
         values = reader.mapping(keyword)
-        if keyword == "dependencies":  # its arrays are those of `dependent_names`
+        if keyword == "dependencies":  # `dependent_names` (assertions.py) checks the values that are arrays
             values = {name: value for name, value in values.items() if not isinstance(value, list)}
         schemas = {name: reader.compile(value, keyword, name) for name, value in values.items()}
         _, cost = _checks_and_cost(reader.apply_in_place(list(schemas.values())))
@@ -213,7 +215,7 @@ def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
 def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
     """Build a keyword with a schema for each of the first items, and a schema for all items after them, if any."""
     count = len(first)
-    if rest is not None and rest.false_error:
+    if rest is not None and rest.false_error:  # the schema `false`, whose own message would say less
         rest.set_false("items", f"unexpected item, expected at most {format_count(count, 'items')}")
     checks, cost = _checks_and_cost(first)
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (None, 1)
@@ -278,7 +280,7 @@ def properties(reader: SchemaReader) -> Keyword:
     patterns = [(reader.pattern("patternProperties", source), schema) for source, schema in by_pattern.items()]
     rest = reader.subschema("additionalProperties") if "additionalProperties" in reader else None
     for schema in named.values():
-        if schema.false_error:
+        if schema.false_error:  # the schema `false`
             schema.set_false("properties", "this property is not allowed")
     if rest is not None and rest.false_error:
         names = f", expected {join_alternatives(quoted_names(list(named)))}" if named else ""
@@ -287,7 +289,7 @@ def properties(reader: SchemaReader) -> Keyword:
     def schemas_for(name: str, budget: Budget) -> list[CompiledSchema]:
         """Return the schemas that apply to the property of this name."""
         found = [named[name]] if name in named else []
-        budget.spend(4 * len(patterns))
+        budget.spend(4 * len(patterns))  # the calls of `search`, which spends its own steps too
         for pattern, schema in patterns:
             if pattern.search(name, budget):
                 found.append(schema)
@@ -304,7 +306,7 @@ def properties(reader: SchemaReader) -> Keyword:
 
     checks = {name: schema.check for name, schema in named.items()}
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (accept_any, 1)
-    highest_cost = max([cost_of_rest, *(schema.cost for schema in named.values())])
+    highest_cost = max([cost_of_rest, *(schema.cost for schema in named.values())])  # an upper bound for each
 
     def check_named(instance: JSON, budget: Budget) -> bool:  # for schemas without `patternProperties`, which are usual
         if isinstance(instance, dict):
