@@ -13,9 +13,10 @@ which a client learns the authorization server. [2026-07-28 basic/authorization/
     the verifier cannot reach its keys          503   Retry-After; a 401 would make all users sign in again
 
 A token is valid here if it is genuine, from one of the issuers, not expired, and made for this server, all of which the
-server MUST check. The last check is easily forgotten, but without it, the operator of any other service could use here
-the tokens that users gave to that service. So a token without this audience is refused, unless the verifier says that
-it has checked the audience itself. All invalid tokens get the same response, which tells an attacker nothing.
+server MUST check. The last check is easily forgotten, but without it, the operator of any other service could send us
+the tokens that its users gave to it, and act as these users. So the token's audience (the servers that it was made for)
+must contain this server, unless the verifier says that it has checked the audience itself. All invalid tokens get the
+same response, which tells an attacker nothing.
 [2026-07-28 basic/authorization/security-considerations#access-token-privilege-restriction]
 
 Because verifying a signature for every request would cost too much, `Protection` remembers the rights of a token that a
@@ -100,7 +101,7 @@ class Protection:
         scopes: The scopes that every request needs.
         needs: The scopes that a method needs in addition, by method: `{"tools/call": {"notes:write"}}`.
         implies: The scopes that a broader scope includes: `{"admin": {"notes:read"}}`; or a function, see `Implies`.
-        hide_forbidden: True to leave out of lists the tools, resources and prompts whose scopes the caller lacks.
+        hide_forbidden: True to list only the tools, resources and prompts whose scopes the caller has.
         dpop: The verifier of DPoP proofs, a `DpopCheck`. Default: a token that is bound to a key is refused.
 
     Raises:
@@ -127,7 +128,7 @@ class Protection:
         self.needs = {method: checked_scopes(needed) for method, needed in (needs or {}).items()}
         self.implies = implies if callable(implies) else _hierarchy(implies or {})
         self.hide_forbidden, self._dpop, self._remembers = hide_forbidden, dpop, isinstance(verify, Verifier)
-        # The credentials in a head, but no decision about them. The HTTP server reuses the object for an equal head.
+        # The credentials in a head, valid or not. Equal heads have the same `Headers` object (lib/http/parser.py).
         self._parsed: WeakKeyDictionary[Headers, tuple[str, str, bytes]] = WeakKeyDictionary()
         # By the token's hash: its rights, the end of the entry (monotonic clock), the end of the token (since 1970).
         self._remembered: dict[bytes, tuple[TokenAccess, float, float]] = {}
@@ -184,7 +185,7 @@ class Protection:
             raise AccessRefused(503, "tokens cannot be verified at the moment; try again later", [retry]) from None
         except JoseError as error:
             fault = peer_text(str(error))
-        self._remembered.pop(digest, None)
+        self._remembered.pop(digest, None)  # so that a new entry is the last, and the first entry is always the oldest
         if not isinstance(principal, Principal | None):
             returned = type(principal).__name__
             raise TypeError(f"the verifier returned an object of {returned}; it must return a Principal, or None")
@@ -230,10 +231,10 @@ class Protection:
                 log.warning("the verifier returns a Principal without audience: set it, or audience_checked=True")
             if self.resource not in audience:
                 return "the `audience` of its Principal does not contain the resource"
-        # The comparison with a NaN is False too.
+        # `not ... <` and not `>=`, so that a token whose expiry is NaN has expired: comparisons with NaN are False
         if principal.expires_at is not None and not time.time() < principal.expires_at + self.skew:
             return "it has expired"
-        # [RFC 9449 7.2] refused as a bearer token if it is bound to a key, or a thief would not need the key
+        # [RFC 9449 7.2] a bearer token must not be bound to a key, or a thief could use it without the key
         if scheme == "bearer" and ("cnf" in principal.claims or "Bearer" not in self._schemes):
             return "it needs a proof of possession"
         if scheme == "dpop" and self._dpop is None:
@@ -263,6 +264,7 @@ class TokenAccess(Access):
         self.principal, self.id, self._protection = principal, principal.id, protection
         self.method_scopes, self.hides_forbidden = protection.needs, protection.hide_forbidden
         self.ends_at = None if principal.expires_at is None else principal.expires_at + protection.skew
+        # A caller with the scopes of every request needs no further check, unless some methods need more.
         self.checks_every_message = bool(protection.needs) or self.refusal_for(()) is not None
 
     def refusal_for(self, scopes: Collection[str]) -> AccessRefused | None:
@@ -275,7 +277,7 @@ class TokenAccess(Access):
 
 
 def _hierarchy(included: Mapping[str, Collection[str]]) -> Implies:
-    """Return the function for a table of scopes. A scope also includes the scopes of those that it includes."""
+    """Return the function for a table of scopes. If a scope includes a second one, it has all that the second has."""
     table = {scope: checked_scopes(included[scope]) for scope in checked_scopes(included)}
 
     def implies(held: frozenset[str], needed: str) -> bool:
