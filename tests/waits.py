@@ -144,8 +144,8 @@ bridge/tasks.py
     BridgeTasks._serve_own: handler(_decoded(params_type(method), pa =>
         It is a method of `Tasks`, such as `Tasks.result`, which waits until the task is over or has expired.
 cli/accounts.py
-    NewSignIn.get: self._store.get(key) => STORE_READS
-    NewSignIn.write: self._store.put(key, value) => STORE_WRITES
+    BufferedStore.get: self._store.get(key) => STORE_READS
+    BufferedStore.write: self._store.put(key, value) => STORE_WRITES
     login: make_client(options, authorizer) =>
         See `Client.__aenter__` and `Client.close`, whose requests have the option `--timeout`.
     login: store.put(f'client|{grant.issuer}', clie => STORE_WRITES

@@ -47,12 +47,12 @@ def run_account_command(options: argparse.Namespace) -> int:
         return report_failure(EXIT_ERROR, error)  # the store or the network failed, or the user has no home directory
 
 
-class NewSignIn(MemoryStore):
-    """The store of a sign-in that replaces an older one: it keeps all changes to itself until `write`.
+class BufferedStore(MemoryStore):
+    """A store for a sign-in that replaces an older one: it buffers all changes until `write`.
 
-    The sign-in can fail until its very end, and it may replace the registration with which the old grant is refreshed.
-    So nothing may be written before it succeeds. Until then, the sign-in must not find the old grant, which would do
-    instead of a new one.
+    The sign-in can fail until its very end. It may register the client again, but the old grant can only be refreshed
+    with the old registration, so nothing may be written before the sign-in succeeds. Until then, the old grant is
+    hidden, because the sign-in would refresh it instead of asking the user.
     """
 
     def __init__(self, store: MemoryStore, url: str) -> None:
@@ -106,13 +106,13 @@ def authorizer_of_login(options: argparse.Namespace, store: MemoryStore) -> Auth
 async def login(options: argparse.Namespace, url: str) -> int:
     """Sign in, even if the user is signed in already, and print the new sign-in.
 
-    A failure leaves the old sign-in as it is. Nor does a success revoke the old tokens, because some authorization
+    A failure leaves the old sign-in as it is. Even a success does not revoke the old tokens, because some authorization
     servers would then revoke all tokens that this user has for this client, including the new ones.
     """
     file = FileStore()
-    store: MemoryStore = file  # without an old sign-in, it gets each change at once, so a retry need not register again
-    if await AuthorizationCode(store=file).stored(url) is not None:
-        store = NewSignIn(file, url)
+    store: MemoryStore = file
+    if await AuthorizationCode(store=file).stored(url) is not None:  # else write at once, so a retry need not register
+        store = BufferedStore(file, url)
     authorizer = authorizer_of_login(options, store)
     async with make_client(options, authorizer):  # a server that refuses to connect without a token makes us sign in
         grant = authorizer.server(url).grant
@@ -124,10 +124,10 @@ async def login(options: argparse.Namespace, url: str) -> int:
     if isinstance(authorizer, ClientCredentials):  # unlike AuthorizationCode, it has not stored its grant
         await store.put(grant_key(url), grant.to_json())
     elif options.client_id or options.client_metadata_url == grant.client_id:
-        # later commands need the client id, which no registration has stored, to refresh the tokens
+        # The client id is from the options, so no registration has stored it, but a refresh of the tokens needs it.
         client = OAuthClient(grant.client_id, "", grant.auth_method, (_REDIRECT_URI,))
         await store.put(f"client|{grant.issuer}", client.to_json())
-    if isinstance(store, NewSignIn):
+    if isinstance(store, BufferedStore):
         await store.write()
     show_grant(url, grant)
     return 0
@@ -141,8 +141,8 @@ async def sign_in_after_connecting(authorizer: Authorizer, url: str) -> Grant | 
     async with HttpClient() as http:
         peers = PeerRequests(http, url)
         for metadata_url in resource_metadata_urls(url):
-            async with http.request("GET", metadata_url, redirects=0) as response:
-                peers.address = response.address or ""
+            async with http.request("GET", metadata_url, redirects=0) as response:  # or another server could respond
+                peers.address = response.address or ""  # its network limits where its metadata may lead us
             if response.status == 200:
                 return await authorizer.obtain(Need(peers))
     return None

@@ -31,7 +31,7 @@ from mcp_ref.basic.authorization.metadata import MAX_TOKEN
 from mcp_ref.basic.authorization.store import MemoryStore, default_path
 from mcp_ref.basic.authorization.token_endpoint import Grant
 from mcp_ref.cli import authorization
-from mcp_ref.cli.accounts import NewSignIn, show_grant
+from mcp_ref.cli.accounts import BufferedStore, show_grant
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.message import Exchange, HttpRequest
 from mcp_ref.lib.http.server import start_server
@@ -267,7 +267,7 @@ def test_login_that_fails_leaves_the_old_sign_in_as_it_is(
 async def test_new_sign_in_changes_and_deletes_stored_entries_only_when_it_is_written() -> None:
     store, before = MemoryStore(), Object(id="refused")
     await store.put("client", before)
-    replacement = NewSignIn(store, "https://a.example/mcp")
+    replacement = BufferedStore(store, "https://a.example/mcp")
     await replacement.delete("client")
     await replacement.put("tokens", {"access": "new"})
     assert [await store.get("client"), await store.get("tokens")] == [before, None]
