@@ -24,11 +24,11 @@ first revision on or after 2027-07-28 can remove it, so use a model provider's A
     2025-11-25  Adds `tools`, `toolChoice` and the stop reason "toolUse". `content` can be a list. The default of
                 `includeContext` is "none". Servers SHOULD avoid "thisServer" and "allServers", because their meaning is
                 unclear, and SHOULD NOT use them without the capability `sampling.context`.
-    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result. The error -1 was
-                removed, because a client whose user refuses just does not retry its own request. Clients MUST
-                respect `maxTokens`, but MAY ignore `systemPrompt`, `temperature`, `stopSequences`, `metadata` and
-                `includeContext`. "thisServer" and "allServers" are deprecated. Servers SHOULD NOT store messages
-                between requests.
+    2026-07-28  `sampling/createMessage` is an input request inside an `input_required` result, after which the client
+                retries its own request, with the model's message. The error -1 was removed, because a client whose
+                user refuses just does not retry. Clients MUST respect `maxTokens`, but MAY ignore `systemPrompt`,
+                `temperature`, `stopSequences`, `metadata` and `includeContext`. "thisServer" and "allServers" are
+                deprecated. Servers SHOULD NOT store messages between requests.
 
 Spec:  client/sampling (2024-11-05 to 2026-07-28); schema: CreateMessageRequest, SamplingMessage, CreateMessageResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {"messages": [{"role": "user",
@@ -202,7 +202,7 @@ SamplingHandler: TypeAlias = Callable[[CreateMessageRequestParams], Awaitable[Cr
 
 
 def tool_use_fault(messages: list[SamplingMessage]) -> str | None:
-    """Return the first error in the order of tool uses and tool results, or None if the conversation is valid."""
+    """Return the first tool use or tool result that is out of place, or None if the conversation is valid."""
     open_uses: set[str] = set()  # ids of the tool uses without a result
     for index, message in enumerate(messages):
         results = [block for block in message.blocks if isinstance(block, ToolResultContent)]

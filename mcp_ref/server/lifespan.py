@@ -12,15 +12,16 @@
         return await context.state.search(text)
 
 The server enters the context manager before it serves the first client, and all its sessions and HTTP applications
-share the object. It leaves the context manager when the last of them has ended, together with all requests and tasks.
-For a later client, it enters a new context manager.
+share the object. It leaves the context manager once the last of them has ended, and with it all requests and tasks. For
+a later client, it enters a new context manager.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
                             '-- an exception --> no client: the server serves nothing, and raises RuntimeError
 
 If the context manager ends while the server serves, for example because a task of its TaskGroup fails, the server ends
-all sessions and HTTP applications, and the method that serves the last of them raises RuntimeError. Only an ASGI
-application tries to enter a new context manager, at the next request and then at most once a second (service.py).
+all sessions and HTTP applications, and a method that was serving, such as `serve_http`, raises RuntimeError. Only an
+ASGI application survives this: at its next request, the server enters a new context manager. If that fails, later
+requests try again, but at most once a second (service.py).
 """
 
 from __future__ import annotations
@@ -62,7 +63,7 @@ class Lifespan:
         self.ending = asyncio.Event()
         """Set when the context manager is being left, or has ended by itself. Each context manager has a new event."""
         self.failure: RuntimeError | None = None
-        """The last error that `enter` or `leave` raised, or will raise, because the context manager failed."""
+        """The latest failure of the context manager, which `enter` or `leave` raises; None if it never failed."""
         self._name, self._open, self._end_serving = name, partial(function, server), end_serving
         self._task: asyncio.Task[None] | None = None  # runs the context manager
         self._entered: asyncio.Future[None]  # done when `_task` has entered the context manager
@@ -115,7 +116,7 @@ class Lifespan:
             return
         if task is not None:
             self.ending.set()
-            if not self._entered.done():  # the context manager is still being entered, and may never be
+            if not self._entered.done():  # it is still being entered, which may never end
                 task.cancel()
             await asyncio.wait([task])
         error, self._error = self._error, None
