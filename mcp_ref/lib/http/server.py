@@ -7,7 +7,8 @@
         print(server.address)
         await asyncio.Event().wait()
 
-A handler that has to wait runs in an asyncio task, not in a thread. `HttpLimits` limits memory and time.
+All handlers run on the event loop: one that has to wait gets an asyncio task, and none gets a thread. `HttpLimits`
+limits memory and time.
 
 Each connection needs a file descriptor. If none is free, asyncio's own listener would try again a thousand times a
 second, and log each failure, so the server accepts connections itself, and keeps a quarter of the descriptors free.
@@ -40,7 +41,7 @@ MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
 STARTING_BATCH: Final = 8
-"""Number of connections. While so many are being set up, the server lets other work run before it accepts another."""
+"""Number of connections being set up, from which on the server yields to the event loop before it accepts another."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds until the server tries again to accept a connection if no file descriptor is free."""
@@ -54,7 +55,7 @@ class HttpServer:
 
     def __init__(self, connections: Connections, sockets: list[socket], tls: SSLContext | None) -> None:
         self._connections, self._sockets, self._tls = connections, sockets, tls
-        self._starting: set[asyncio.Task[None]] = set()  # set up accepted connections, which takes long only with TLS
+        self._starting: set[asyncio.Task[None]] = set()  # tasks of `_start`, which take long only with TLS
         self._quiet_until = 0.0  # no log line about failures to accept until this time
         self._time_check = asyncio.create_task(self._check_times())
         self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets]
@@ -123,7 +124,7 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= STARTING_BATCH:
-                await asyncio.sleep(0)  # lets `_start` run, because `_next_accepted` does not wait while clients queue
+                await asyncio.sleep(0)  # or `_start` would starve: `_next_accepted` does not wait while clients queue
             try:
                 accepted = await self._next_accepted(listening)
             except ConnectionAbortedError:
@@ -204,8 +205,8 @@ async def start_server(
         port: The port to listen on; 0 for a free port (see `HttpServer.address`).
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
-        is_urgent: A function that gets a request's body, and returns True if the request need not wait while clients
-            have too many large responses to read, because its own response is small.
+        is_urgent: A function that gets a request's body, and returns True if the response will be small. Such a request
+            is handled at once, even while others wait until clients have read their large responses.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
@@ -224,11 +225,11 @@ async def start_server(
     for listening in sockets:
         listening.setblocking(False)
         listening.listen(MAX_QUEUED_CONNECTIONS)
-    return HttpServer(Connections(handler, limits, allowed_connections(limits.connections), is_urgent), sockets, ssl)
+    return HttpServer(Connections(handler, limits, allow_connections(limits.connections), is_urgent), sockets, ssl)
 
 
-def allowed_connections(wanted: int) -> int:
-    """Return the number of connections for which there are enough file descriptors, at most `wanted`.
+def allow_connections(wanted: int) -> int:
+    """Make sure of enough file descriptors for the connections, and return how many are possible, at most `wanted`.
 
     If the process's soft limit on file descriptors is too low, raise it as far as the hard limit allows.
     """

@@ -24,7 +24,7 @@ from mcp_ref.lib.http.connection import MAX_REFUSED, HttpConnection, Phase
 from mcp_ref.lib.http.connections import Connections
 from mcp_ref.lib.http.framing import MAX_RECEIVED_BYTES
 from mcp_ref.lib.http.message import Exchange, Handler, HttpLimits, StreamingResponse
-from mcp_ref.lib.http.server import STARTING_BATCH, HttpServer, allowed_connections, start_server
+from mcp_ref.lib.http.server import STARTING_BATCH, HttpServer, allow_connections, start_server
 from mcp_ref.lib.turns import MAX_WAITING_FULL
 from tests.settings import PATIENCE, eventually
 
@@ -463,7 +463,7 @@ def test_connection_limit_follows_the_limit_on_file_descriptors(
     limits = [(soft, hard)]
     monkeypatch.setattr("resource.getrlimit", lambda _: limits[-1])
     monkeypatch.setattr("resource.setrlimit", lambda _, pair: limits.append(pair))
-    assert (allowed_connections(10_000), limits[-1]) == (allowed, (new_soft, hard))
+    assert (allow_connections(10_000), limits[-1]) == (allowed, (new_soft, hard))
 
 
 @needs_resource
@@ -473,7 +473,7 @@ def test_connection_limit_is_lower_if_the_system_refuses_more_descriptors(monkey
 
     monkeypatch.setattr("resource.getrlimit", lambda _: (256, -1))
     monkeypatch.setattr("resource.setrlimit", refuse)
-    assert allowed_connections(10_000) == 176
+    assert allow_connections(10_000) == 176
 
 
 @needs_resource
