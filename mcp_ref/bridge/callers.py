@@ -1,7 +1,7 @@
-"""Callers: the facts about a client in front of the bridge that decide how its requests reach a server.
+"""Callers: a client's revision, user and capabilities, which decide how the bridge relays its requests to a server.
 
-A request of a legacy session gets these facts from its handshake, and a modern request brings them along. The bridge
-needs them wherever it chooses a connection to a server (backs.py), or the way of an input request (relay.py).
+A request of a legacy session gets these facts from its handshake, and a modern request brings them along. They decide
+which connection to a server the request can use (backs.py), and whether the server may ask for input (relay.py).
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning
 """
@@ -40,8 +40,8 @@ class Caller:
 
     @property
     def accepts_input_requests(self) -> bool:
-        needed = [method.capability for method in INPUT_REQUESTS.values() if method.capability]
-        return any(declares(self.capabilities, capability) for capability in needed)
+        possible = [method.capability for method in INPUT_REQUESTS.values() if method.capability]
+        return any(declares(self.capabilities, capability) for capability in possible)
 
 
 def session_key(session: ServerSession) -> Hashable:

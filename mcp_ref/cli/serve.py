@@ -151,7 +151,7 @@ def load_file(path: str) -> ModuleType:
     if not file.is_file():
         neighbors = sorted(each.name for each in file.parent.glob("*.py")) if file.parent.is_dir() else []
         raise UsageError(f"no file named {path!r}{did_you_mean(file.name, neighbors)}")
-    sys.path[:0] = [str(file.parent), os.getcwd()]  # the user trusts both folders, because the file is run anyway
+    sys.path[:0] = [str(file.parent), os.getcwd()]  # for its imports; both are as trusted as the file itself
     name = f"mcp_run_{file.stem}"  # not `file.stem`: that name could replace a loaded module, such as argparse
     spec = importlib.util.spec_from_file_location(name, file)
     if spec is None or spec.loader is None:

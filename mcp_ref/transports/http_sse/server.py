@@ -124,7 +124,7 @@ class SseEndpoint:
     async def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         if checked.method == "POST":
             return await self._post(exchange, checked, access)
-        access.require(())
+        access.require(())  # the scopes that every request needs
         limits, callers = self._limits, self._callers
         is_ending = self._closing or self.is_draining
         is_full = callers.total() >= limits.sessions or callers[access.caller] >= limits.sessions_per_caller
@@ -154,7 +154,7 @@ class SseEndpoint:
         try:
             ended: list[asyncio.Future[None]] = [task, response.ended]
             while not any(each.done() for each in ended):
-                left = session.seconds_left()  # again after each wait, because a POST with a newer token can extend it
+                left = session.seconds_left()  # read after each wait, because a POST with a newer token extends it
                 if left == 0:
                     break
                 await asyncio.wait(ended, timeout=left, return_when=asyncio.FIRST_COMPLETED)
