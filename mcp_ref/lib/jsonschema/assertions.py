@@ -65,7 +65,7 @@ def _allowed_values(name: str, values: list[JSON]) -> Keyword:
         if isinstance(instance, str):
             return instance in strings
         has_other_length = isinstance(instance, (list, dict)) and len(instance) not in lengths
-        if has_other_length or not texts_of_others:  # spare the costly text of the instance
+        if has_other_length or not texts_of_others:  # known without the instance's text, which is costly
             return False
         return canonical_text(instance, budget) in texts_of_others
 
@@ -73,7 +73,7 @@ def _allowed_values(name: str, values: list[JSON]) -> Keyword:
 
 
 def multiple_of(reader: SchemaReader) -> Keyword:
-    """Build `multipleOf` (Validation 6.2.1). A factor above the largest float is refused, as its digits are lost."""
+    """Build `multipleOf` (Validation 6.2.1). Refuse a factor such as 1e999, because it is parsed as infinity."""
     factor = reader.number("multipleOf")
     if not factor > 0:
         raise reader.error("multipleOf", "a number above 0")
@@ -149,7 +149,7 @@ def unique_items(reader: SchemaReader) -> Keyword | None:
         return not isinstance(instance, list) or first_duplicate(instance, budget) is None
 
     def message(instance: list[JSON], budget: Budget) -> str:
-        index = first_duplicate(instance, budget) or 0
+        index = first_duplicate(instance, budget) or 0  # never None, because `check` has failed
         return f"expected different items, got {quoted(instance[index])} more than once"
 
     return Keyword("uniqueItems", check, message) if is_demanded else None
@@ -165,7 +165,7 @@ def contains_bounds(reader: SchemaReader) -> None:
 def required(reader: SchemaReader) -> Keyword:
     """Build `required` (Validation 6.5.3)."""
     names = reader.strings("required", reader.schema["required"])
-    cost = len(names) // 4  # in steps, because looking up four names takes about as long as one step
+    cost = len(names) // 4  # in steps: looking up four names takes about as long as one step
 
     def check(instance: JSON, budget: Budget) -> bool:
         if isinstance(instance, dict):
@@ -202,7 +202,7 @@ def dependent_names(keyword: str) -> VocabularyRow:
             return not isinstance(instance, dict) or violated_key(instance, budget) is None
 
         def message(instance: dict[str, JSON], budget: Budget) -> str:
-            key = violated_key(instance, budget) or ""
+            key = violated_key(instance, budget) or ""  # never None, because `check` has failed
             return f"{missing_properties_message(sorted(required[key]), instance)}, because {quoted(key)} is present"
 
         return Keyword(keyword, check, message)

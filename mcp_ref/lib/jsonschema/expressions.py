@@ -61,7 +61,7 @@ class CharacterSet:
     def _included(self) -> Ranges:
         return invert(self.ranges) if self.negated else self.ranges
 
-    def to_re(self) -> str:
+    def to_re(self) -> str:  # without the categories, because a pattern with them always gets an automaton
         if not self.ranges:
             return r"(?s:.)" if self.negated else r"(?!)"
         inside = "".join(f"\\U{low:08x}-\\U{high:08x}" for low, high in self.ranges)
@@ -90,7 +90,8 @@ class Sequence:
             item_ways, item_steps = item.cost(length)
             steps += ways * item_steps  # a backtracking matcher tries the item after each way of the items before it
             if isinstance(item, Repeat) and isinstance(item.body, CharacterSet):
-                # In `[a-z]*1`, the matcher tries all lengths of `[a-z]*`, but can go on only after the longest.
+                # In `[a-z]*1`, the matcher tries all lengths of `[a-z]*`, one step each, but only the longest lets it
+                # go on to the next item.
                 following = _first_characters(Sequence(self.items[index + 1 :]))
                 if following is not None and item.body.excludes(following):
                     steps += ways * item_ways
@@ -141,8 +142,8 @@ class Repeat:
         # Each repetition multiplies the ways. More than 2**40 ways would take too long, so the cost is infinite.
         if self.most is None or self.most * log2(ways) > 40:
             return inf, inf
-        ways_by_times = [ways**times for times in range(self.most + 1)]
-        return sum(ways_by_times[self.least :]), steps * sum(ways_by_times)
+        ways_by_times = [ways**times for times in range(self.most + 1)]  # the ways to match a number of repetitions
+        return sum(ways_by_times[self.least :]), steps * sum(ways_by_times)  # the body is tried again after each way
 
     def add_to(self, automaton: Automaton, following: int) -> int:
         if self.most is None:
@@ -185,7 +186,7 @@ class Boundary:
 
 
 class NonRegular:
-    """A lookaround, such as `(?=a)`, or a backreference, such as `\\1`. A backreference has no body."""
+    """A lookaround such as `(?=a)` with the prefix `?=`, or a backreference such as `\\1`, a prefix without a body."""
 
     def __init__(self, prefix: str, body: Node | None = None) -> None:
         self.prefix, self.body = prefix, body
@@ -223,8 +224,8 @@ class _StateSet:
 
     def __init__(self, members: frozenset[int], before: str) -> None:
         self.members = members
-        # A character of the same kind as the one before the position, for boundaries: "a" for a character of a word,
-        # " " for another one, "" at the beginning.
+        # Boundaries need to know whether the character before the position belongs to a word, so this is "a" for such a
+        # character, " " for any other, and "" at the beginning of the text.
         self.before = before
         self.transitions: dict[str, _StateSet | None] = {}  # by the next character; None: the pattern has matched
 
@@ -241,7 +242,7 @@ class Automaton:
         self.targets: list[list[int]] = [[]]
         self._start_state = root.add_to(self, 0)
         self._initial_states = _StateSet(frozenset([self._start_state]), "")
-        self._sets: dict[tuple[frozenset[int], str], _StateSet] = {}  # by `members` and `before`, so that none is twice
+        self._sets: dict[tuple[frozenset[int], str], _StateSet] = {}  # by `members` and `before`, to reuse equal sets
         self._transition_count = 0
 
     def add(self, condition: CharacterSet | Boundary | None, *following: int) -> int:
@@ -299,14 +300,14 @@ class Automaton:
                 new = [following for following in self.targets[state] if following not in reached]
                 reached.update(new)
                 unvisited += new
-        budget.spend(30 + len(reached) * 4)
+        budget.spend(30 + len(reached) * 4)  # about the time of this search, in steps
         return reached
 
 
 def invert(ranges: Ranges) -> Ranges:
     """Return the ranges of all code points that are not in these ranges."""
     gaps: Ranges = []
-    next_low = 0  # the first code point that is not known to be in a range or a gap
+    next_low = 0  # the first code point above all ranges so far
     for low, high in sorted(ranges):
         if low > next_low:
             gaps.append((next_low, low - 1))

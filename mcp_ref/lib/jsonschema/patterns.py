@@ -9,8 +9,8 @@ Since an attacker can send such a pattern or text (regular-expression denial of 
 - an automaton, if the cost is high or the expression contains `\\p{…}`. Its time is linear in the length of the text.
 
 The automaton supports neither lookaround nor backreferences, and would be too large for `.{9999}`, so such a pattern
-always needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters. For a
-longer text, `search` computes the steps again, and refuses the text if they could be more than MAX_COST.
+always needs `re`. `Pattern` refuses it if `re` could need more than MAX_COST steps for a text of 63 characters, and
+`search` refuses each longer text for which `re` could need more.
 
 Threats:
     pattern-cost: A peer that chooses a pattern, a text, or both blocks the processor, by making a matcher try every way
@@ -45,10 +45,11 @@ class Pattern:
         self._root = parser.parse()
         self._is_anchored = _is_anchored(self._root)
         self._suits_re = not parser.uses_categories
-        self._suits_automaton = parser.is_regular  # until `_make_automaton` finds that it would be too large
+        self._suits_automaton = parser.is_regular  # False as soon as `_make_automaton` finds it too large
         self._costs: dict[int, float] = {}  # the results of `_cost`, by `length_bits`
         self._re: re.Pattern[str] | None = None  # the two matchers, made when they are needed first
         self._automaton: Automaton | None = None
+        # Make the matcher that the pattern will need, so that an unsupported pattern is refused here, not in `search`.
         if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # for a text of 15 characters
             self._make_automaton()
         if not self._suits_automaton:
@@ -68,7 +69,7 @@ class Pattern:
                 return automaton.search(text, budget)
             if cost > MAX_COST:
                 raise BudgetExceeded(f"a text of {len(text)} characters is too long for the pattern {self.source}")
-        budget.spend(2 + int(cost) // 64)  # the cost is an upper bound, so only a part of it counts
+        budget.spend(2 + int(cost) // 64)  # few texts need the maximum cost, so only a part counts
         compiled = self._re or self._make_re()
         return (compiled.match(text) if self._is_anchored else compiled.search(text)) is not None
 
