@@ -32,7 +32,7 @@ from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
 
 EXPIRY_MARGIN: Final = 30.0
-"""Time before an access token expires at which it is renewed, in seconds, but at most half of its lifetime."""
+"""Time before its expiry at which an access token is renewed, in seconds; half of its lifetime if that is shorter."""
 
 _MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that has moved
 
@@ -40,14 +40,14 @@ Form: TypeAlias = dict[str, str]
 """The parameters of a token request."""
 
 ClientAuthentication: TypeAlias = Callable[[str], tuple[Mapping[str, str], Mapping[str, str]]]
-"""A function that takes the issuer, and returns the headers and parameters that authenticate the client there once."""
+"""A function that takes the issuer, and returns the headers and parameters that authenticate one request to it."""
 
 
 class Prover(Protocol):
-    """A key, such as a `DpopKey`, that the client proves it has. Tokens bound to the key are useless without it."""
+    """A key, such as a `DpopKey`, to which tokens are bound: each use of a token needs a proof made with the key."""
 
     extension: str
-    """The name of the extension."""
+    """The name of the MCP extension that a client with such a key declares."""
 
     def headers(self, method: str, url: str, token: str = "") -> Mapping[str, str]:
         """Return the headers of one request: a new proof, and the token if there is one."""
@@ -127,6 +127,7 @@ async def request_token(
         return found
     is_about_grant = error in ("invalid_grant", "invalid_client", "invalid_scope", "unauthorized_client")
     advice = ""
+    # A server that refuses `resource` says invalid_target, or some other error of status 400, but none about the grant.
     if "resource" in form and not is_about_grant and (error == "invalid_target" or response.status == 400):
         advice = "if that server is known to refuse `resource`, leave it out with the option `resource_parameter=False`"
     raise TokenRefused(issuer, response.status, error, description, advice)
@@ -135,7 +136,8 @@ async def request_token(
 def grant_to_keep(refusal: TokenRefused, grant: Grant) -> Grant | None:
     """Return the grant if its token is still valid, although its refresh was refused. Otherwise, raise the refusal.
 
-    If the token endpoint has moved, return None, because a request without a token gets a 401, which leads to it.
+    If the token endpoint has moved, return None. Then the next request has no token, so it gets a 401, from which the
+    client learns the new endpoint.
     """
     if refusal.status in _MOVED:
         return None
