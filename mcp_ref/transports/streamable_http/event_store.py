@@ -40,7 +40,7 @@ from .leases import Leases
 EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 NUMBERS_PER_TAKEOVER = 2**20
-"""The jump in the numbers of events when another process continues a session, whose last events may be unsaved."""
+"""The jump in the event numbers when another process continues a session, because its last events may be unsaved."""
 MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 
@@ -53,8 +53,8 @@ class StoreLimits(TypedDict, total=False):
     max_session_bytes: int
     """Maximum total size of the events of one session, in bytes. The store drops the oldest events first."""
     max_bytes: int
-    """Maximum total size of all events, in bytes. The callers with more than an equal share lose events first, and each
-    of them loses the oldest event of its least recently used session first."""
+    """Maximum total size of all events, in bytes. The callers with more than an equal share lose events first: the
+    oldest events of their least recently used session, then those of the next session."""
     max_age: float
     """Time for which an event is stored, in seconds."""
 
@@ -170,7 +170,7 @@ class MemoryEventStore:
     """Called with the id of a session that another process has taken over."""
 
     leases: Leases | None = None
-    """The leases of the sessions, if several processes share the storage. Serve a session only while it has one."""
+    """The leases of the sessions, if several processes share the storage. Serve a session only during its lease."""
 
     def add_session(self, session: str, initialize: bytes, principal: str | None, caller: str = "") -> None:
         """Store a new session.
@@ -219,9 +219,9 @@ class MemoryEventStore:
         self._size += size
 
     def _drop_excess(self, session: str, stored: SessionEvents, now: float) -> None:
-        events, oldest = stored.events, now - self._max_age
+        events, min_time = stored.events, now - self._max_age
         while events and (  # [0][0]: the time of the first event
-            len(events) > self._max_events or stored.size > self._max_session_bytes or events[0][0] < oldest
+            len(events) > self._max_events or stored.size > self._max_session_bytes or events[0][0] < min_time
         ):
             self._drop_oldest(session, stored)
         if self._size > self._max_bytes:
@@ -267,7 +267,8 @@ class MemoryEventStore:
             return None  # otherwise the client would miss an event without noticing
         if last_dropped == number:  # the event itself is dropped, but all later ones are stored
             return later
-        return later[1:] if later and later[0].id == event_id else None
+        is_known = bool(later) and later[0].id == event_id  # then `later` begins with the event itself
+        return later[1:] if is_known else None
 
     def events_from(self, session: str, event_id: str) -> list[Event]:
         """Return an event and the later ones of its stream, without those that were dropped.
@@ -286,7 +287,7 @@ class MemoryEventStore:
             self._uncount(session, stored, stored.size)
 
     async def wait_stored(self, session: str) -> None:
-        """Wait until another process that shares the storage could continue a new session, or the storage fails."""
+        """Wait until a new session is saved, so that another process could continue it, or until the storage fails."""
 
     async def find_session(self, session: str, principal: str | None, caller: str = "") -> StoredSession | None:
         """Find a session of an earlier process.
@@ -314,14 +315,14 @@ class MemoryEventStore:
         MemoryEventStore.delete_session(self, session)
         restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
         latest = max(stored.last_number, last_number_of(stored.events))
-        if latest >= self._number:  # another process has numbered the events
+        if latest >= self._number:  # the numbers are from another process, which may have used some that are unsaved
             self._number = latest + NUMBERS_PER_TAKEOVER
         if restored.events:
             self._count(session, restored, sum(len(data) + EVENT_COST for _, _, _, data in stored.events))
         self._drop_excess(session, restored, self._clock())
 
     def give_back(self, session: str) -> asyncio.Event:
-        """Let another process continue a session, if several share the storage. `delete_session` then keeps it there.
+        """Let another process continue a session, if several share the storage. `delete_session` then leaves it stored.
 
         Returns:
             The event that is set as soon as another process can continue the session.
