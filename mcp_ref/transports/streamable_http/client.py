@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 ACCEPT_SECONDS: Final = 30.0
 """Time that a server has to accept a notification or a response, in seconds."""
 MAX_POSTS: Final = 2048
-"""Number of POSTs in progress above which the client drops responses to the server, but never its own requests."""
+"""Number of POSTs in progress above which the client no longer responds to the server's requests."""
 RENEWAL_SECONDS: Final = 30.0
 """Time that a server has to begin a new session after it has ended the previous one, in seconds."""
 CLOSE_ACCEPT_SECONDS: Final = 1.0
@@ -68,15 +68,15 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# No time limits, because the session has one for each request. If all connections are in use, a request waits, but
-# notifications, responses and GETs use extra connections, because a request in flight may be waiting for them.
+# No time limits, because the client's session limits the time of each request. If all connections are in use, a request
+# waits, but notifications, responses and GETs use extra ones, because a request in flight may be waiting for them.
 HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
 
 class StreamableHttpClientTransport(Transport):
     """The client's transport to the server at `url`.
 
-        only stateless requests --initialize--> a session --400, 404 or 405, then an endpoint event--> HTTP+SSE
+        only stateless requests --initialize--> a session --400, 404 or 405, but a GET works--> HTTP+SSE
                                                  | ^
                                                  +-+ 404: a new session
 
@@ -155,7 +155,7 @@ class StreamableHttpClientTransport(Transport):
             self._listener = asyncio.get_running_loop().create_task(self._listen(task))
 
     def _cancel_post(self, cancellation: Outgoing) -> None:
-        """Cancel a request's POST, or a batch's after its last request. (A POST of `round_trip` is its caller's.)"""
+        """Cancel a request's POST, unless its batch has other requests. The caller of `round_trip` cancels its own."""
         assert isinstance(cancellation, Notification)
         id = cast(RequestId, cancellation.params.get("requestId"))
         for post, ids in self._posts.items():
@@ -241,7 +241,7 @@ class StreamableHttpClientTransport(Transport):
                 await self._read(response, ids, deliver)
         if session_has_ended:
             await self._renew_session(session)
-            if not isinstance(message, (Response, ErrorResponse)):  # the new session knows nothing of their requests
+            if not isinstance(message, (Response, ErrorResponse)):  # they respond to requests of the old session
                 await self._post(message, frame, ids, deliver, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
@@ -291,19 +291,19 @@ class StreamableHttpClientTransport(Transport):
     async def _listen(self, after: asyncio.Task[None] | None = None) -> None:
         await finish(after)
         read = partial(self._deliver_frame, set(), self._receive)
-        await listen(self._get, read, lambda: self._session, partial(self._renew_session, wakes_listener=False))
+        await listen(self._get, read, lambda: self._session, partial(self._renew_session, restarts_listener=False))
 
-    async def _renew_session(self, ended: str | None, wakes_listener: bool = True) -> None:
+    async def _renew_session(self, ended: str | None, restarts_listener: bool = True) -> None:
         """Begin a new session after the one with the id `ended`. Concurrent calls share one handshake."""
         if self._renewal is None or self._renewal.done():
-            if self._session != ended:
+            if self._session != ended:  # an earlier call has renewed it
                 return
-            self._renewal = asyncio.create_task(self._repeat_handshake(wakes_listener))
+            self._renewal = asyncio.create_task(self._repeat_handshake(restarts_listener))
         why = await asyncio.shield(self._renewal)
         if why is not None:
             raise ConnectionClosed(f"the server has ended the session, and no new session could begin: {why}")
 
-    async def _repeat_handshake(self, wakes_listener: bool) -> str | None:
+    async def _repeat_handshake(self, restarts_listener: bool) -> str | None:
         """Repeat the handshake. If it fails, restore the old session id and return the reason."""
         initialize, session, revision = self._initialize, self._session, self._revision
         assert initialize is not None
@@ -325,7 +325,7 @@ class StreamableHttpClientTransport(Transport):
         if why is not None:
             self._use_session(session, revision)
             return why
-        if self._listener is not None and (wakes_listener or self._listener.done()):
+        if self._listener is not None and (restarts_listener or self._listener.done()):
             self._listener.cancel()  # perhaps it waits to reconnect to the old session
             self._listener = asyncio.create_task(self._listen())
         if self.on_new_session is not None:
@@ -349,7 +349,7 @@ class StreamableHttpClientTransport(Transport):
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         was_one_request = len(unanswered) == 1
         self._deliver(unanswered, deliver, frame)
-        if unanswered or not was_one_request:  # otherwise the only caller has its response, and waits for this task
+        if unanswered or not was_one_request:  # a single request, once answered, has a caller that waits for this task
             await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
