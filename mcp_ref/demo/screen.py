@@ -145,7 +145,7 @@ class Screen:
         state, meta = inner.get("requestState"), inner.get("_meta")
         if isinstance(state, str) and len(state) > MAX_FULL_LENGTH:
             text = text.replace(state, f"{state[:12]}...{state[-8:]}")
-        shown = json.dumps(meta, separators=(",", ":"), ensure_ascii=False)
+        shown = json.dumps(meta, separators=(",", ":"), ensure_ascii=False)  # as in `text`, so that `replace` finds it
         if shown in self._shown_metas:
             return text.replace(shown, "{...}")
         if len(shown) >= MAX_FULL_LENGTH:

@@ -41,7 +41,7 @@ BATCH_SECONDS: Final = 0.01
 """Time for which the thread collects bytes, in seconds. The thread competes with the conversation for Python's global
 lock, so it wakes up rarely and then does a lot."""
 CLOSE_SECONDS: Final = 2.0
-"""Maximum time for which `Tape.close`, and so the host, waits for the last lines, in seconds."""
+"""Maximum time for which `Tape.close` waits for the last lines, in seconds. The host waits for it to return."""
 LAST_SECONDS: Final = 30.0
 """Maximum time for the last lines after `CLOSE_SECONDS`, in seconds. The recorder waits then, but not the host."""
 SWITCH_SECONDS: Final = 0.0001
@@ -151,7 +151,7 @@ class Tape:
         os.close(self._descriptor)
 
     def _next_batch(self) -> _Batch:
-        """Wait for bytes. Return the events of these and of all that arrive within `BATCH_SECONDS`, as lines."""
+        """Wait for a piece. Return its events, and those of all pieces within `BATCH_SECONDS`, as lines."""
         lines, size = list[bytes](), 0
         piece = self._queue.get()
         if piece is not None and self._queued_bytes < BATCH_BYTES:
@@ -184,8 +184,10 @@ class Tape:
             yield Gap(1, len(piece.data), f"the recorder failed: {type(error).__name__}", at=at)
 
     def _write(self, lines: bytes, events: int) -> None:
-        """Write lines with this number of events, and before them the gap, if there is one. If that is impossible,
-        count the events as missing."""
+        """Write lines after the gap, if there is one. If that is impossible, count their `events` as missing.
+
+        `events` is 0 for the head, and to write only the gap. The maximum size does not apply to these.
+        """
         if events and self._written + len(lines) > self._options.max_bytes:
             most = f"{self._options.max_bytes // MEGABYTE} MB"
             return self._count_missing(lines, events, f"the recording has its maximum size of {most}")

@@ -47,7 +47,7 @@ class Conversion(NamedTuple):
     read: Reader | None = None
     """None if the JSON value needs no conversion."""
     is_generated: bool = True
-    """False if the schema contains keywords that this package has not written, which may be malformed."""
+    """False if a tool author or pydantic has written keywords of the schema, which may therefore be malformed."""
 
 
 class AnnotationScope(NamedTuple):
@@ -192,7 +192,7 @@ def _read_float(value: float) -> float:
 # `int` has a reader because 1.0 is an integer in JSON Schema, and some clients send 1.0 for 1.
 _READERS: Final[dict[type, Reader]] = {int: int, float: _read_float}
 SIMPLE_CONVERSIONS: Final = {cls: Conversion({"type": name}, _READERS.get(cls)) for cls, name in TYPE_NAMES.items()}
-"""Conversions of classes such as `int`. All tools share their schemas, so callers must copy them."""
+"""Conversions of classes such as `int`. All tools share these schemas, so copy one before you change it."""
 _QUALIFIERS: Final = (Required, NotRequired, getattr(typing, "ReadOnly", Required))  # ReadOnly: from Python 3.13 on
 _TYPE_ALIAS: Final[Any] = getattr(typing, "TypeAliasType", ())  # from Python 3.12 on
 
@@ -222,17 +222,17 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     return Conversion(schema, conversion.read, conversion.is_generated and has_only_texts)
 
 
-def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, number_word: str) -> Schema:
+def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, numbers: str) -> Schema:
     """Return an `enum` of the values, even for one value, because language models know `enum` better than `const`."""
     if any(type(value) not in TYPE_NAMES for value in values):
-        raise scope.error(owner, f"has values that are not strings, {number_word}, booleans or None")
+        raise scope.error(owner, f"has values that are not strings, {numbers}, booleans or None")
     names = list(dict.fromkeys(TYPE_NAMES[type(value)] for value in values))
     return {"type": type_keyword(names), "enum": [*values]}
 
 
 def _literal(values: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
     schema = _enum_schema(values, scope, f"Literal{list(values)}", "integers")
-    if any(type(value) is int for value in values):
+    if any(type(value) is int for value in values):  # some clients send 1.0 for 1
         return Conversion(schema, lambda value: int(value) if type(value) is float else value)
     return Conversion(schema)
 
@@ -285,7 +285,8 @@ def _read_items(readers: Iterable[Reader], values: list[Any]) -> list[object]:
 
 
 def _tuple(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion:
-    if annotation in (tuple, typing.Tuple) or arguments[-1:] == (...,):  # noqa: UP006  # not tuple[()], which is empty
+    is_plain = annotation in (tuple, typing.Tuple)  # noqa: UP006
+    if is_plain or arguments[-1:] == (...,):  # a tuple of any length, but not `tuple[()]`, which is empty
         array = _array(list, arguments[0] if arguments else Any, scope)
 
         def read_any_length(values: list[Any]) -> tuple[Any, ...]:
