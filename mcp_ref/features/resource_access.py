@@ -47,7 +47,8 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import suppress
 from datetime import UTC, datetime
 from enum import Enum
@@ -72,12 +73,6 @@ class Template(Protocol):
         """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
 
 
-MAX_COMBINED_VARIABLES: Final = 3
-"""Maximum number of variables of a protected template that are filled in with all combinations of texts and numbers."""
-# `_respelled_templates` fills in these values, and finds them again in a URI, because no author would write them.
-_TEXT_MARK: Final = "zq7~"
-_NUMBER_MARK: Final = 7_310_965_000
-
 R = TypeVar("R")
 T = TypeVar("T", bound=Template)
 
@@ -90,11 +85,11 @@ class _ProtectedTemplate(NamedTuple):
     """The literal parts of the query. A URI that has all of them matches, with any values of the variables."""
     scopes: frozenset[str]
 
-    def covers(self, uris: Iterable[str], found: Iterable[Reading]) -> bool:
+    def covers(self, uris: Iterable[str], their_readings: Iterable[Reading]) -> bool:
         """Return True if the template matches one of the URIs or readings, regardless of its parameters' types."""
         if any(self.matcher.match(uri) is not None for uri in uris):
             return True
-        for reading in found:
+        for reading in their_readings:
             if self.literal_parts <= reading.rest and self.path_matcher.match(reading.path) is not None:
                 return True
         return False
@@ -104,16 +99,16 @@ class _Index(NamedTuple):
     """The scopes of all registered resources and templates."""
 
     changes: int  # `ResourceAccess._changes` when the index was made
-    registered: tuple[Template, ...]
+    all_templates: tuple[Template, ...]
     """All templates, protected or not."""
     resources: dict[str, set[Reading]]
     """URI of each resource that needs scopes -> the readings of the URI and of its expansions by all templates."""
-    by_path: dict[str, list[tuple[frozenset[str], frozenset[str]]]]
-    """Path of each reading of the resources that need scopes -> the rest of the reading, and the scopes."""
-    templates: list[_ProtectedTemplate]
-    latest: dict[str, frozenset[str]]
+    by_path: Mapping[str, list[tuple[Reading, frozenset[str]]]]
+    """Path -> the readings with this path, of all resources that need scopes, and the scopes."""
+    protected_templates: list[_ProtectedTemplate]
+    latest_scopes: dict[str, frozenset[str]]
     """The latest URI -> its scopes, because a change of one resource is checked for each of its subscribers."""
-    listed: dict[str, frozenset[str]]
+    listed_scopes: dict[str, frozenset[str]]
     """Key of each resource or template that was in a list -> its scopes."""
 
 
@@ -141,7 +136,7 @@ class ResourceAccess(Generic[R, T]):
         self.resources: Registry[R] = _Registry("resource", page_size, self)
         self.templates: Registry[T] = _Registry("resource template", page_size, self)
         self._changes = 1
-        self._index = _Index(0, (), {}, {}, [], {}, {})  # its `changes` are outdated, so the first use replaces it
+        self._index = _Index(0, (), {}, {}, [], {}, {})  # the first use replaces it, because of its 0 changes
 
     def changed(self) -> None:
         """Note that a resource or template was added or removed."""
@@ -172,41 +167,40 @@ class ResourceAccess(Generic[R, T]):
 
     def _scopes_of_uri(self, uri: str) -> frozenset[str]:
         index = self._current_index()
-        known = index.latest.get(uri)
+        known = index.latest_scopes.get(uri)
         if known is not None:
             return known
         uris = {uri, *self._expansions_of(uri)}
-        found = {reading for each in uris for reading in readings(each)}
-        found |= {reading._replace(path=bare_path(reading.path)) for reading in found}
-        needed = set[str]()
-        for reading in found:
-            for rest, scopes in index.by_path.get(reading.path, ()):
-                if rest <= reading.rest:  # a handler can ignore the other parts
+        their_readings = {reading for one_uri in uris for reading in readings(one_uri)}
+        their_readings |= {reading._replace(path=bare_path(reading.path)) for reading in their_readings}
+        needed = frozenset[str]()
+        for reading in their_readings:
+            for protected, scopes in index.by_path.get(reading.path, ()):
+                if protected.rest <= reading.rest:  # a handler can ignore the other parts
                     needed |= scopes
-        for template in index.templates:
-            if not template.scopes <= needed and template.covers(uris, found):
+        for template in index.protected_templates:
+            if not template.scopes <= needed and template.covers(uris, their_readings):
                 needed |= template.scopes
-        scopes_of_uri = frozenset(needed)
-        index.latest.clear()  # only the latest URI is kept
-        index.latest[uri] = scopes_of_uri
-        return scopes_of_uri
+        index.latest_scopes.clear()  # only the latest URI is kept
+        index.latest_scopes[uri] = needed
+        return needed
 
-    def _expansions_of(self, uri: str) -> list[str]:
+    def _expansions_of(self, uri: str) -> set[str]:
         """Return other URIs that lead to the same call: the same template's function, with equal arguments."""
         if uri in self.resources:
-            return []
+            return set()
         for template in tuple(self.templates.values()):
             found = expansions(template, uri)
-            if found:
-                return found
-        return []
+            if found.with_arguments or found.without_defaults:
+                return found.with_arguments | found.without_defaults
+        return set()
 
     def listed_scopes_of(self, key: str) -> frozenset[str]:
         """Return the scopes of a registered resource or template. They are stored, because each list needs them all."""
         index = self._current_index()
-        known = index.listed.get(key)
+        known = index.listed_scopes.get(key)
         if known is None:
-            known = index.listed[key] = self.scopes_of(key)
+            known = index.listed_scopes[key] = self.scopes_of(key)
         return known
 
     def _current_index(self) -> _Index:
@@ -216,24 +210,25 @@ class ResourceAccess(Generic[R, T]):
 
     def _make_index(self) -> _Index:
         changes = self._changes  # read first, because another thread can add a resource meanwhile
-        registered, scopes_by_uri = tuple(self.templates.values()), tuple(self.resources.scopes.items())
-        # Matching all resources takes long, so keep the readings if only resources were added.
-        known = self._index.resources if self._index.registered == registered else {}
-        resources = {uri: known.get(uri) or _guarded_readings(uri, registered) for uri, _ in scopes_by_uri}
-        by_path: dict[str, list[tuple[frozenset[str], frozenset[str]]]] = {}
-        for uri, scopes in scopes_by_uri:
+        templates = tuple(self.templates.values())
+        # Matching all resources takes long, so keep their readings if only resources were added.
+        known_readings = self._index.resources if self._index.all_templates == templates else {}
+        resources: dict[str, set[Reading]] = {}
+        by_path = defaultdict[str, list[tuple[Reading, frozenset[str]]]](list)
+        for uri, scopes in tuple(self.resources.scopes.items()):
+            resources[uri] = known_readings.get(uri) or _guarded_readings(uri, templates)
             for reading in resources[uri]:
-                by_path.setdefault(reading.path, []).append((reading.rest, scopes))
-        converting = [each for each in registered if _converts(each)]
-        templates = list[_ProtectedTemplate]()
+                by_path[reading.path].append((reading, scopes))
+        converting_templates = [template for template in templates if _converts(template)]
+        protected_templates = list[_ProtectedTemplate]()
         for key, scopes in tuple(self.templates.scopes.items()):
             matcher = self.templates[key].matcher
-            templates.append(_protected(key, matcher, scopes))
-            for other in _respelled_templates(matcher, converting):
-                templates.append(_protected(other, UriTemplate(other, absolute_paths=True), scopes))
-        return _Index(changes, registered, resources, by_path, templates, {}, {})
+            protected_templates.append(_protected(key, matcher, scopes))
+            for other in _respelled_templates(matcher, converting_templates):
+                protected_templates.append(_protected(other, UriTemplate(other, absolute_paths=True), scopes))
+        return _Index(changes, templates, resources, by_path, protected_templates, {}, {})
 
-    def updated_uri(self, subscriptions: Subscriptions, changed: str, latest: Access | None = None) -> str | None:
+    def updated_uri(self, subscriptions: Subscriptions, changed: str, newest: Access | None = None) -> str | None:
         """Return the URI in the update for a client with these subscriptions, or None if it must not get an update.
 
         The URI is in the client's spelling, because many clients compare it with the URI that they sent.
@@ -241,8 +236,7 @@ class ResourceAccess(Generic[R, T]):
         Args:
             subscriptions: The subscriptions of the client.
             changed: The canonical URI of the changed resource.
-            latest: The rights of the newest token of the session. They count after the token of a subscription has
-                expired.
+            newest: The rights of the session's newest token, which count after a subscription's token has expired.
         """
         for parent in parents(changed):
             subscribed = subscriptions.get(parent)
@@ -250,7 +244,7 @@ class ResourceAccess(Generic[R, T]):
                 continue
             access = subscribed.access
             if access is not None and access.has_ended:
-                access = latest or access
+                access = newest or access
             if access is None or self._may_learn_of(access, changed):
                 return respelled(changed, parent, subscribed.uri)
         return None
@@ -268,22 +262,26 @@ class ResourceAccess(Generic[R, T]):
 def _samples(template: UriTemplate) -> tuple[str, str]:
     """Return a short and a long URI of a template. Another template that matches both is likely to match all its URIs.
 
-    The long URI has nine items in a list and nine folders in a path: no author writes a template with nine variables.
+    The long URI has nine items in a list and nine folders in a path, because no author writes nine variables for them.
     """
     long: dict[str, Value] = {}
-    for operator, variables in (part for part in template.parts if isinstance(part, Expression)):
+    for operator, variables in _expressions(template):
         for variable in variables:
             if variable.explode:
                 long[variable.name] = ["~"] * 9
             else:
                 long[variable.name] = "~/" * 9 if operator.keeps_reserved else "~"
-    return template.expand(_shortest(template)), template.expand(long)
+    return template.expand(_required_values(template)), template.expand(long)
 
 
-def _shortest(template: UriTemplate) -> dict[str, Value]:
+def _required_values(template: UriTemplate) -> dict[str, Value]:
     """Return values for the variables that every URI of a template has."""
-    expressions = (part for part in template.parts if isinstance(part, Expression) and not part.operator.first)
-    return {variable.name: "~" for _, variables in expressions for variable in variables}
+    required = (expression.variables for expression in _expressions(template) if not expression.operator.first)
+    return {variable.name: "~" for variables in required for variable in variables}
+
+
+def _expressions(template: UriTemplate) -> list[Expression]:
+    return [part for part in template.parts if isinstance(part, Expression)]
 
 
 def _completed_uri(template: UriTemplate, params: Object) -> str | None:
@@ -293,44 +291,60 @@ def _completed_uri(template: UriTemplate, params: Object) -> str | None:
         return None
     others = context.get("arguments") if isinstance(context, dict) else None
     known = others.items() if isinstance(others, dict) else ()
-    values = {**_shortest(template), **{name: text for name, text in known if isinstance(text, str)}}
+    values = {**_required_values(template), **{name: text for name, text in known if isinstance(text, str)}}
     name, typed = argument.get("name"), argument.get("value")
     if isinstance(name, str) and isinstance(typed, str):  # without its unfinished segment: `pay` can become `payday`
         values[name] = typed[: typed.rfind("/") + 1] + "~"
-    filled = template.expand(values)
-    return canonical_uri(filled) or filled
+    return _filled_in(template, values)
+
+
+def _filled_in(template: UriTemplate, values: Mapping[str, Value]) -> str:
+    """Return the canonical URI of a template with these values. Raise TemplateError if it cannot have them."""
+    text = template.expand(values)
+    return canonical_uri(text) or text  # not a URI if it has "#" twice
 
 
 def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
     """Return the readings by which a URI is recognized as a protected resource."""
-    # Without the third expansion, or a resource `report?v=1` would also protect `report?v=2` if `v` is 1 by default.
-    uris = {uri, *(expansion for template in templates for expansion in expansions(template, uri)[:2])}
+    uris = {uri}
+    for template in templates:
+        # not `without_defaults`, or a resource `report?v=1` would also protect `report?v=2` if `v` is 1 by default
+        uris |= expansions(template, uri).with_arguments
     found = set[Reading]()
-    for each in uris:
-        as_sent, _, as_path = readings(each)  # not the second, by which `what%3F` would also protect `what`
-        found |= {as_sent, as_path}
+    for one_uri in uris:
+        its_readings = readings(one_uri)
+        found |= {its_readings.as_sent, its_readings.as_path}  # not `decoded`: `what%3F` would also protect `what`
     return found
 
 
-def expansions(template: Template, uri: str) -> list[str]:
-    """Return the URIs that a template makes from its function's arguments for a URI, or [] if it does not match.
+class Expansions(NamedTuple):
+    """The URIs that a template makes from its function's arguments for one URI. Equal values get one spelling."""
 
-    Equal values get one spelling. The first URI has the arguments, the second also the defaults of the others, and the
-    third only arguments that differ from their defaults.
-    """
+    with_arguments: set[str]
+    """The URI that has the given arguments, and the URI that also has the defaults of the others."""
+    without_defaults: set[str]
+    """The URI that leaves out arguments that equal their defaults."""
+
+
+def expansions(template: Template, uri: str) -> Expansions:
+    """Return the expansions of a URI. They are empty if the template does not match."""
     arguments = template.arguments(uri)
     if arguments is None:
-        return []
-    optional = (each for each in template.signature.parameters if not each.required)
-    defaults = {each.name: _template_value(each.default) for each in optional}
+        return Expansions(set(), set())
+    optional = (parameter for parameter in template.signature.parameters if not parameter.required)
+    defaults = {parameter.name: _template_value(parameter.default) for parameter in optional}
     given = {name: _template_value(value) for name, value in arguments.items()}
-    others = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
-    expanded = []
-    for values in (given, {**defaults, **given}, others):
+    changed = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
+    with_arguments = _fill_in_each(template.matcher, given, {**defaults, **given})
+    return Expansions(with_arguments, _fill_in_each(template.matcher, changed))
+
+
+def _fill_in_each(template: UriTemplate, *all_values: Mapping[str, Value]) -> set[str]:
+    uris = set[str]()
+    for values in all_values:
         with suppress(TemplateError):  # `{x:3}` with a list
-            text = template.matcher.expand(values)
-            expanded.append(canonical_uri(text) or text)  # not a URI if it has "#" twice
-    return expanded
+            uris.add(_filled_in(template, values))
+    return uris
 
 
 def _template_value(value: object) -> Value:
@@ -367,14 +381,15 @@ def _text_of(value: object) -> str:
 
 def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _ProtectedTemplate:
     """Return a protected template with a matcher for the readings of all URIs that it matches."""
-    query = re.search(r"[?#]|\{[?#&]", key)
+    query = re.search(r"[?#]|\{[?#&]", key)  # a query or a fragment begins with such a character or expression
     start = len(key) if query is None else query.start()
     path, rest = key[:start], key[start:]
     path_matcher = UriTemplate(_path_reading(path), absolute_paths=True)
-    # In the query, replace an expression that is a part of its own with `&`, and a variable inside a part with `{}`.
-    literal = re.sub(r"\{([?#&]?)[^}]*\}", lambda found: "&" if found[1] else "{}", rest)
-    required = frozenset(part for part in parts_of_query(literal) if "{}" not in part)
-    return _ProtectedTemplate(matcher, path_matcher, required, scopes)
+    # A part of the query is literal if it has no variable. `?v=1&team={t}{&w}` becomes `?v=1&team={}&`: only `v=1`.
+    rest = re.sub(r"\{[?#&][^}]*\}", "&", rest)
+    rest = re.sub(r"\{[^}]*\}", "{}", rest)
+    literal_parts = frozenset(part for part in parts_of_query(rest) if "{}" not in part)
+    return _ProtectedTemplate(matcher, path_matcher, literal_parts, scopes)
 
 
 def _converts(template: Template) -> bool:
@@ -385,25 +400,34 @@ def _converts(template: Template) -> bool:
 def _respelled_templates(protected: UriTemplate, converting: Iterable[Template]) -> set[str]:
     """Return the protected template in the spellings that other templates would give to its literals.
 
-    For `a/1.0/{p}`, return `a/1/{+p}` if there is a template `a/{n}/{p}` whose `n` is a number. Each variable gets a
-    mark as its value, once a text and once a number. In a URI that another template makes, the marks become variables.
+    For `a/1.0/{p}`, return `a/1/{+p}` if there is a template `a/{n}/{p}` whose `n` is a number. To find `p` in a URI of
+    the other template, this function fills in a mark for it, once a text and once a number.
     """
-    names = [*protected.variables]
-    combinations: Iterable[tuple[bool, ...]] = [(False,) * len(names)]
-    if len(names) <= MAX_COMBINED_VARIABLES:
-        combinations = itertools.product((False, True), repeat=len(names))
     found = set[str]()
-    for are_numbers in combinations:
-        marks: dict[str, str] = {}
-        for place, (name, is_number) in enumerate(zip(names, are_numbers, strict=True)):
-            marks[name] = str(_NUMBER_MARK + place) if is_number else f"{_TEXT_MARK}{place}~"
-        with suppress(TemplateError):
-            filled = protected.expand(_values_for(protected, marks))
-            uri = canonical_uri(filled) or filled
-            others = {text for each in converting for text in expansions(each, uri)[:2]} - {uri}
-            complete = [other for other in others if all(mark in other for mark in marks.values())]
-            found.update(_with_variables(other, marks) for other in complete)
+    for marks in _marks_for(protected.variables):
+        try:
+            uri = _filled_in(protected, _values_for(protected, marks))
+        except TemplateError:
+            continue
+        others = {other for template in converting for other in expansions(template, uri).with_arguments} - {uri}
+        complete = [other for other in others if all(mark in other for mark in marks.values())]
+        found.update(_with_variables(other, marks) for other in complete)
     return found
+
+
+MAX_COMBINED_VARIABLES: Final = 3
+"""Maximum number of variables of a protected template that get marks in all combinations of texts and numbers."""
+
+
+def _marks_for(names: Sequence[str]) -> Iterator[dict[str, str]]:
+    """Yield marks for the variables of a template. They are values that no author would write."""
+    texts = [f"zq7~{place}~" for place in range(len(names))]
+    numbers = [str(7_310_965_000 + place) for place in range(len(names))]
+    if len(names) > MAX_COMBINED_VARIABLES:
+        yield dict(zip(names, texts, strict=True))
+        return
+    for marks in itertools.product(*zip(texts, numbers, strict=True)):
+        yield dict(zip(names, marks, strict=True))
 
 
 def _with_variables(uri: str, marks: Mapping[str, str]) -> str:
@@ -414,14 +438,18 @@ def _with_variables(uri: str, marks: Mapping[str, str]) -> str:
 
 def _values_for(template: UriTemplate, texts: Mapping[str, str]) -> dict[str, Value]:
     """Return values for all variables of a template, as a list for a variable such as `{/path*}`."""
-    variables = (variable for part in template.parts if isinstance(part, Expression) for variable in part.variables)
-    return {each.name: [texts[each.name]] if each.explode else texts[each.name] for each in variables}
+    values: dict[str, Value] = {}
+    for expression in _expressions(template):
+        for variable in expression.variables:
+            text = texts[variable.name]
+            values[variable.name] = [text] if variable.explode else text
+    return values
 
 
 def _path_reading(template: str) -> str:
     """Return the first reading of a canonical template that has no query. Its expressions stay as they are."""
     pieces = re.split(r"(\{[^}]*\})", template)  # texts and expressions in turn
-    texts = readings("%00".join(pieces[::2]))[0].path.split("%00")  # no text of a template contains %00
+    texts = readings("%00".join(pieces[::2])).as_sent.path.split("%00")  # no text of a template contains %00
     if len(texts) != len(pieces[::2]):
         return template  # such as `%2F..` after an expression, which would remove it
     pieces[::2] = texts

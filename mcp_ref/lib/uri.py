@@ -96,19 +96,27 @@ class Reading(NamedTuple):
     """The parts of the query and the fragment, between the characters `? # & ;`, in no order. `%20` replaces `+`."""
 
 
-def readings(uri: str) -> tuple[Reading, Reading, Reading]:
-    """Return the ways in which a program that decodes the parts of a canonical URI could read it.
+class Readings(NamedTuple):
+    """The ways in which a program that decodes the parts of a URI could read it."""
 
-    In the second reading, an escaped `?` or `#` of the path begins the query or the fragment, as if it were plain. In
-    the third, the query and the fragment belong to the path. Because URIs with different canonical forms can have equal
-    readings, use them only to refuse, never to find.
+    as_sent: Reading
+    decoded: Reading
+    """An escaped `?` or `#` of the path begins the query or the fragment, as if it were plain."""
+    as_path: Reading
+    """The query and the fragment belong to the path."""
+
+
+def readings(uri: str) -> Readings:
+    """Return the readings of a canonical URI.
+
+    Because URIs with different canonical forms can have equal readings, use them only to refuse, never to find.
     """
     with_plain_marks = _ESCAPED_MARK.sub(_decoded, uri)
     with_escaped_marks = with_plain_marks.replace("?", "%3F").replace("#", "%23")
     as_sent = decoded = _reading(uri)
     if with_plain_marks != uri:  # rare, so nearly always spare the cost of another reading
         decoded = _reading(with_plain_marks)
-    return as_sent, decoded, _reading(with_escaped_marks)
+    return Readings(as_sent, decoded, _reading(with_escaped_marks))
 
 
 def _reading(uri: str) -> Reading:
