@@ -248,7 +248,7 @@ async def test_transport_reason_for_the_end_is_the_error_of_pending_calls(error:
     transport = Broken("none", OSError())
     client = Client(transport, timeout=None)
     connecting = asyncio.create_task(client.connect())
-    while not (client.connector._session is not None and client.connector._session.dispatcher.pending):
+    while not (client.connector._latest_session is not None and client.connector._latest_session.dispatcher.pending):
         assert not connecting.done(), connecting.exception()
         await asyncio.sleep(0)
     assert transport.lost is not None

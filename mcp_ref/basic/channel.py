@@ -1,8 +1,7 @@
 """Channel: the object through which a handler sends messages to the peer whose request it serves.
 
 A `Channel` is a session (legacy era), a stateless request (modern era), or a task. A handler reaches it through its
-`RequestContext` and need not know which of the three it is, so the same handler works in both eras and on every
-transport.
+`RequestContext` and need not know which of the three it is, so it works in both eras and on every transport.
 
 Spec:  basic/lifecycle#operation (2024-11-05 to 2025-11-25), 2026-07-28 basic/index#statelessness
 """

@@ -30,12 +30,12 @@ MAX_RESTARTS = 3
 
 
 class ConnectionState(Enum):
-    """The state of the connection. Only the process of a modern-era server can be RESTARTING.
+    """The state of the connection.
 
-    NEW --> CONNECTING --negotiated--> CONNECTED --process ended--> RESTARTING
-                                        |     ^---process runs------    |
-                      any other end --> v                               |
-                                       LOST <--MAX_RESTARTS-------------+      close(), in any state --> CLOSED
+    NEW         -> CONNECTING -> CONNECTED when a revision is negotiated
+    CONNECTED   -> RESTARTING when the process of a modern server ends; LOST after any other end
+    RESTARTING  -> CONNECTED when the new process runs; LOST after MAX_RESTARTS
+    any state   -> CLOSED when the client begins to close
     """
 
     NEW = auto()
@@ -51,7 +51,7 @@ class Connector:
 
     def __init__(
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],
-        eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],
+        eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],  # `Target.era_key` -> era
     ) -> None:  # fmt: skip
         self.target, self.state = target, ConnectionState.NEW
         self.ready_session: ClientSession | None = None  # None until the client is connected, and during a restart
@@ -61,7 +61,7 @@ class Connector:
         self.max_restarts = MAX_RESTARTS  # without a response; a `Host` sets it, because it restarts servers itself
         self.starts = 0  # number of opened transports; one more if a server ends at the probe of the negotiation
         self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
-        self._session: ClientSession | None = None  # the latest one, even if it is not ready
+        self._latest_session: ClientSession | None = None  # even if it is not negotiated yet, or has ended
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer
         self._restart_task: asyncio.Task[None] | None = None
         self._restarts = 0  # number of restarts since the last response
@@ -74,15 +74,16 @@ class Connector:
             self.ended.set()
 
     @property
-    def session(self) -> ClientSession:
-        if self._session is None or self._session.peer_info is None:
+    def negotiated_session(self) -> ClientSession:
+        """The latest session, even if it has ended. Raises RuntimeError until the negotiation is complete."""
+        if self._latest_session is None or self._latest_session.peer_info is None:
             raise RuntimeError("not connected: use `async with Client(...) as client`")
-        return self._session
+        return self._latest_session
 
     @property
     def transport(self) -> Transport | None:
         """The transport, even during the negotiation; None before the client connects."""
-        return self._session.transport if self._session is not None else None
+        return self._latest_session.transport if self._latest_session is not None else None
 
     async def connect(self, offer: ClientOffer) -> None:
         """Open a transport to the server, and negotiate a revision. Raises the same exceptions as `Client.connect`."""
@@ -96,14 +97,14 @@ class Connector:
                 self._server_task.result()  # raises the error of a server in this program, such as a wrong setting
             raise
         self._change_state(ConnectionState.CONNECTED)
-        self.ready_session = self.session
+        self.ready_session = self.negotiated_session
         if key is not None and offer.revisions_of("modern"):  # a legacy client does not probe for the era
-            self._eras[key] = self.session.revision.era
+            self._eras[key] = self.negotiated_session.revision.era
 
     async def _open_session(self) -> ClientSession:
         if self.state is ConnectionState.CLOSED:
             raise ConnectionClosed("the client was closed")
-        session = self._session = self._new_session()
+        session = self._latest_session = self._new_session()
         await session.open()
         return session
 
@@ -115,14 +116,14 @@ class Connector:
         return session
 
     async def stop_reconnecting(self) -> None:
-        """Change the state to CLOSED, so that the server's process is not restarted, but leave the session open."""
+        """Begin to close: end all restarts of the server's process, but leave the session open for last messages."""
         self._change_state(ConnectionState.CLOSED)
         await finish(self._restart_task, cancel=True)
 
     async def close(self) -> None:
         """Close the session and its transport. Wait at most 5 seconds for an `InProcessServer`, and raise its error."""
-        if self._session is not None:
-            await self._session.close()
+        if self._latest_session is not None:
+            await self._latest_session.close()
         task = self._server_task
         await finish(task, timeout=5.0)
         await finish(task, cancel=True, timeout=1.0)  # in case it still runs
@@ -133,7 +134,7 @@ class Connector:
         self._on_disconnect()
         if session.has_responded:
             self._restarts = 0
-        if session is not self._session or self.state is not ConnectionState.CONNECTED:
+        if session is not self._latest_session or self.state is not ConnectionState.CONNECTED:
             return  # `negotiate`, `_restart` or `close` deals with the end of this session
         if self.can_reconnect() and self.target.is_process and self._restarts < self.max_restarts:
             # [2026-07-28 basic/transports/stdio#unexpected-termination] a client SHOULD restart the process
@@ -144,17 +145,18 @@ class Connector:
             self._change_state(ConnectionState.LOST)
 
     async def _restart(self, session: ClientSession) -> None:
+        """Replace a session that has ended, until a new process runs or `max_restarts` is reached."""
         while session.ended.done() and self._restarts < self.max_restarts:
             self._restarts += 1
             log.warning("the server's process has ended and is started again")
             await session.close()
-            previous, session = session, self._new_session()
-            session.continue_from(previous)
-            self._session = session
+            new_session = self._new_session()
+            new_session.continue_from(session)
+            session = self._latest_session = new_session
             try:
                 await session.open()
             except ConnectionClosed as error:
-                session.transport_ended(error)  # so `session.ended` is done, and the loop starts the process again
+                session.transport_ended(error)  # so `session.ended` is done, and the loop tries again
         self._change_state(ConnectionState.LOST if session.ended.done() else ConnectionState.CONNECTED)
         self.ready_session = session  # even if it is lost, because its requests then raise ConnectionClosed
 
@@ -162,10 +164,10 @@ class Connector:
         """Return True if the connection is open, and the server is modern and has a command or a URL."""
         has_address = self.target.is_url or self.target.is_process
         is_open = self.state in (ConnectionState.CONNECTED, ConnectionState.RESTARTING)
-        return is_open and self.session.revision.era == "modern" and has_address
+        return is_open and self.negotiated_session.revision.era == "modern" and has_address
 
     async def ready(self) -> ClientSession:
         """Return the session, as soon as the server's process is no longer being restarted."""
         if self.state is ConnectionState.RESTARTING and self._restart_task is not None:
             await asyncio.wait([self._restart_task])
-        return self.session
+        return self.negotiated_session

@@ -57,7 +57,7 @@ class ClientRequests:
     @property
     def session(self) -> ClientSession:
         """The session with the server. Raises RuntimeError until the negotiation is complete."""
-        return self.connector.session
+        return self.connector.negotiated_session
 
     @property
     def transport(self) -> Transport | None:
@@ -159,8 +159,7 @@ class ClientRequests:
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest `level` of the log messages that the server sends from now on, such as "warning".
 
-        Until then, a legacy server chooses the level, while a modern one sends all messages if the client has `on_log`,
-        and otherwise none.
+        Until then, a legacy server chooses the level; a modern one sends all messages with `on_log`, none without it.
         """
         if self.revision.era == "modern":
             # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level

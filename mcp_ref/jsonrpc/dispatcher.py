@@ -91,8 +91,7 @@ class _ReceivedBatch:
 class Dispatcher(Requester):
     """The requests of one transport, the peer's and ours. Call its methods on the transport's event loop.
 
-    `serve` returns the result of a peer's request, or raises `ProtocolError`. `on_notification` gets each notification
-    of the peer, in order.
+    `serve` returns the result of a request, or raises `ProtocolError`. `on_notification` gets notifications in order.
     """
 
     def __init__(

@@ -1,7 +1,6 @@
 """JSON-RPC 2.0 messages: functions that read them from bytes and write them to bytes.
 
-A frame is the bytes of one JSON text. `decode` turns it into one of the dataclasses below, or into `Malformed` with the
-error for the sender.
+A frame is one JSON text as bytes. `decode` turns it into a dataclass below; `Malformed` has the error for the sender.
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
 the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and

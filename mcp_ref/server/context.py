@@ -9,8 +9,7 @@ If the function has a parameter with the annotation `Context`, the server passes
         return "done"
 
 A plain `def` function runs in a worker thread, where `await` is impossible, so it writes
-`context.run(context.log("info", "half done"))`. The methods that request input from the client, such as `elicit`, are
-in input_requests.py.
+`context.run(context.log("info", "half done"))`. Methods that request input, such as `elicit`, are in input_requests.py.
 
 Spec:  basic/utilities/progress, server/utilities/logging
 """

@@ -137,7 +137,7 @@ async def test_bridge_cancels_the_call_of_a_client_that_vanishes(front: str, bac
         await client.connect()
         calling = asyncio.create_task(client.call_tool("work"))
         assert await events.get() == "it began"
-        await client.connector.session.transport.close()  # without a cancellation
+        await client.connector.negotiated_session.transport.close()  # without a cancellation
         assert await events.get() == "it cancelled"
         with pytest.raises(McpError):
             await calling

@@ -321,7 +321,7 @@ try:
     with client:
         pass
 except KeyboardInterrupt:
-    pid = client.client.connector._session.transport.pid
+    pid = client.client.connector._latest_session.transport.pid
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
