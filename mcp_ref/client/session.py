@@ -3,9 +3,9 @@
 In the legacy era the server can send requests to the client. In the modern era it puts them into a result instead, as
 input requests, and the client sends its own request again with the responses (multi round-trip requests):
 
-    params -> add _meta -> is the result in the cache? -> send -> complete: return the result
-                                                           ^   -> input_required: run the handlers --+
-                                                           +---------- add their responses ----------+
+    params -> add _meta -> send, unless the result is in the cache -> complete: return the result
+                                                                   -> input_required: run the handlers, add their
+                                                                      responses to the params, and send again
 
 Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever. A
 server MUST NOT send an input request for a capability that the client did not declare
@@ -58,7 +58,7 @@ OnSessionEnd: TypeAlias = "Callable[[ClientSession], None]"
 class ClientSession(Session):
     """The client's end of one transport, for a legacy session or for stateless requests."""
 
-    task_owner = "server"  # the client runs tasks only for its one server
+    task_owner = "server"  # the owner of all tasks, because the client runs them only for its one server
 
     def __init__(
         self, on_end: OnSessionEnd, transport: Transport, *, limits: Limits | None, handlers: ClientHandlers | None,
@@ -120,8 +120,8 @@ class ClientSession(Session):
 
     async def _handle_all(self, requests: dict[str, mrtr.InputRequest]) -> Object:
         """Return the responses to all input requests, by key. Check all before the first handler runs."""
-        checked = {key: self._check(request) for key, request in requests.items()}
-        tasks = {key: asyncio.create_task(self._handle(*each)) for key, each in checked.items()}
+        calls = {key: self._handler_and_params(request) for key, request in requests.items()}
+        tasks = {key: asyncio.create_task(self._handle(*call)) for key, call in calls.items()}
         try:
             for task in asyncio.as_completed(tasks.values()):
                 await task  # raises the first failure, without waiting for the other handlers
@@ -131,9 +131,9 @@ class ClientSession(Session):
 
     async def handle_input_request(self, request: mrtr.InputRequest) -> Object:
         """Return the response to one input request, as JSON. Raise InvalidMessage if the request is not allowed."""
-        return await self._handle(*self._check(request))
+        return await self._handle(*self._handler_and_params(request))
 
-    def _check(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
+    def _handler_and_params(self, request: mrtr.InputRequest) -> tuple[Handler, object]:
         method, handlers = mrtr.INPUT_REQUESTS.get(request.method), self._handlers
         if method is None or handlers is None or not self._is_declared(self.capabilities, method):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] a server MUST NOT send this
@@ -195,18 +195,18 @@ class ClientSession(Session):
     def handle_notification(self, method: str, params: object) -> None:
         if isinstance(params, ProgressNotificationParams):
             return self._receive_progress(params)
-        listener = self._listener(params)
         if isinstance(params, CancelledNotificationParams):
-            if listener is None:
-                receive_cancelled(params, self.dispatcher)
-            else:  # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription as a result would
-                self.dispatcher.receive(Response(params.request_id, {}))
-        elif listener is not None:
+            return self._receive_cancelled(params)
+        # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in `_meta`
+        listener = self._listener((getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID))
+        if listener is not None:
             listener(method, params)
-        elif method != "notifications/elicitation/complete":
+        elif method == "notifications/elicitation/complete":
+            elicitation = cast("ElicitationCompleteNotificationParams", params)
+            if self._handlers is not None:
+                self._handlers.report_elicitation_end(elicitation.elicitation_id)
+        else:
             self._on_notification(method, params)
-        elif self._handlers is not None:
-            self._handlers.report_elicitation_end(cast("ElicitationCompleteNotificationParams", params).elicitation_id)
 
     def _receive_progress(self, params: ProgressNotificationParams) -> None:
         handler = self._task_progress.get(params.progress_token)
@@ -216,11 +216,14 @@ class ClientSession(Session):
         else:
             receive_progress(params, self.dispatcher)
 
-    def _listener(self, params: object) -> Listener | None:
-        # [2026-07-28 basic/transports/stdio#receiving-messages] the client MUST use the subscription's id in `_meta`
-        id: object = (getattr(params, "meta", None) or {}).get(SUBSCRIPTION_ID)
-        if isinstance(params, CancelledNotificationParams):
-            id = params.request_id
+    def _receive_cancelled(self, params: CancelledNotificationParams) -> None:
+        if self._listener(params.request_id) is not None:
+            # [2026-07-28 basic/patterns/cancellation#intro] `cancelled` ends a subscription as a result would
+            self.dispatcher.receive(Response(params.request_id, {}))
+        else:
+            receive_cancelled(params, self.dispatcher)
+
+    def _listener(self, id: object) -> Listener | None:
         return self.listeners.get(id) if type(id) is int else None  # another type is not the id of a request of ours
 
     def transport_ended(self, error: McpError | None) -> None:
