@@ -167,9 +167,9 @@ cli/client_commands.py
 cli/drive.py
     run_drive: asyncio.run(drive(server, drive_options) => Each request has the time limit `DriveOptions.timeout`.
 cli/host_commands.py
-    Consent._confirm: self.terminal =>
+    Consent._confirm: self.prompt_lock =>
         The person's decision about the request before, or the host's time limit for decisions.
-    Consent.ask: self.terminal =>
+    Consent.ask: self.prompt_lock =>
         The person's decision about the request before, or the host's time limit for decisions.
     _run: host => Entering it has the time limit `startup_wait`, and leaving it the limits of `HostedServer.close`.
     check_tool: consent.changed_tool =>

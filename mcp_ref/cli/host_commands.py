@@ -104,7 +104,7 @@ def split_target(options: argparse.Namespace, configuration: Configuration) -> t
 async def _run(configuration: Configuration, server: str, options: argparse.Namespace) -> int:
     """Run a command with the servers of the configuration: `list` with all, another command with the only one."""
     consent = Consent(options.yes, full_name(server, options.target))
-    ask_user = elicitation_handler(f"The server {server}", consent.terminal)
+    ask_user = elicitation_handler(f"The server {server}", consent.prompt_lock)
     async with kept_approvals() as approvals:
         host = Host(
             configuration, approve=consent.approve, ask=consent.ask if has_terminal() else None, approvals=approvals,
@@ -178,8 +178,8 @@ class Consent:
     """
 
     def __init__(self, is_yes: bool, tool_name: str) -> None:
-        self.terminal = asyncio.Lock()
-        """Held while the terminal shows a request, so that it shows one at a time."""
+        self.prompt_lock = asyncio.Lock()
+        """Held while the terminal shows a prompt, so that it shows one at a time."""
         self.changed_tool: asyncio.Future[Tool | None] = asyncio.get_running_loop().create_future()
         """The changed definition of the tool to call, or None if the user has not allowed it. `check_tool` waits."""
         self._is_yes = is_yes
@@ -215,7 +215,7 @@ class Consent:
     async def _confirm(self, request: Approval, prompt: str) -> bool:
         if not has_terminal():
             return False
-        async with self.terminal:
+        async with self.prompt_lock:
             with SERVER_TEXTS.held():
                 text = request.text(show.columns(sys.stderr))
                 show.note(f"\n{text}")
@@ -227,7 +227,7 @@ class Consent:
     async def ask(self, id: str, description: str, is_password: bool) -> str:
         """Return the value that the user types for `${input:id}`."""
         prompt = fold(f"The file asks for {id}: {description or id}: ", show.columns(sys.stderr))
-        async with self.terminal:
+        async with self.prompt_lock:
             try:
                 with SERVER_TEXTS.held(), hidden_input() if is_password else contextlib.nullcontext():
                     return (await ask_line(prompt)).rstrip("\n")

@@ -62,7 +62,12 @@ class ServerTexts:
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
-        """Hold the texts back while a prompt is shown and the user replies, and then print them."""
+        """Hold the texts back while a prompt is shown and the user replies, and then print them.
+
+        Lines that were typed before are dropped, because the user meant them for another prompt or program.
+        """
+        if has_terminal():
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         held_texts = deque[str](maxlen=MAX_WAITING_TEXTS)
         self._held_texts = held_texts
         try:
@@ -80,14 +85,16 @@ SERVER_TEXTS = ServerTexts()
 """The only instance, because the process has one terminal for all servers."""
 
 
-def elicitation_handler(server: str = "The server", terminal: asyncio.Lock | None = None) -> ElicitationHandler | None:
+def elicitation_handler(
+    server: str = "The server", prompt_lock: asyncio.Lock | None = None
+) -> ElicitationHandler | None:
     """Return the elicitation handler for a client of `server`, or None without a terminal.
 
-    Handlers of several servers share the lock `terminal`.
+    Other prompts at the terminal share the `prompt_lock`.
     """
     if not has_terminal():
         return None
-    lock = terminal or asyncio.Lock()
+    lock = prompt_lock or asyncio.Lock()
 
     async def ask(request: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
         async with lock:  # show one elicitation at a time, even if the server sends several at once
@@ -120,8 +127,6 @@ async def ask_person(server: str, request: ElicitRequestFormParams | ElicitReque
 
 async def confirms(prompt: str) -> bool:
     """Return True if the user types y or yes after the prompt. Ctrl-D means no."""
-    with contextlib.suppress(OSError, termios.error):  # not every terminal can do this
-        termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # drop a line that was typed for an earlier prompt
     try:
         return (await ask_line(f"{prompt} [y/n] ")).strip().lower() in ("y", "yes")
     except EOFError:
@@ -177,15 +182,15 @@ def field_prompt(name: str, field: Object, is_boolean: bool) -> str:
 @contextlib.contextmanager
 def hidden_input() -> Iterator[None]:
     """Hide the characters that the user types, because they are a password."""
-    terminal = sys.stdin.fileno()
-    before = termios.tcgetattr(terminal)
+    descriptor = sys.stdin.fileno()
+    before = termios.tcgetattr(descriptor)
     input_modes, output_modes, control_modes, local_modes, *speeds_and_keys = before
     without_echo = [input_modes, output_modes, control_modes, local_modes & ~termios.ECHO, *speeds_and_keys]
-    termios.tcsetattr(terminal, termios.TCSADRAIN, without_echo)
+    termios.tcsetattr(descriptor, termios.TCSADRAIN, without_echo)
     try:
         yield
     finally:
-        termios.tcsetattr(terminal, termios.TCSADRAIN, before)
+        termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
         note("")  # the line break that the user typed was hidden, too
 
 

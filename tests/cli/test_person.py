@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -140,6 +141,39 @@ async def test_ask_person_reads_the_fields_of_a_form_and_the_consent_to_a_url(
     monkeypatch.setattr(person, "ask_line", ask_line)
     assert await person.ask_person("The server s", request_) == result
     assert shown == prompts
+
+
+@pytest.mark.attack("covered-prompt")
+@pytest.mark.parametrize(
+    ("request_", "typed_before", "reply", "result"),
+    [
+        (URL, b"y\n", b"n\n", ElicitResult("decline")),
+        (_form(n={"type": "string"}), b"old\n", b"new\n", ElicitResult("accept", {"n": "new"})),
+    ],
+)
+async def test_elicitation_drops_a_line_that_was_typed_before_its_prompt(
+    request_: Any, typed_before: bytes, reply: bytes, result: ElicitResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    ask_line = person.ask_line
+
+    async def reply_to(prompt: str) -> str:
+        os.write(ours, reply)
+        return await ask_line(prompt)
+
+    try:
+        with os.fdopen(theirs) as stdin:
+            monkeypatch.setattr(sys, "stdin", stdin)
+            monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+            monkeypatch.setattr(person, "ask_line", reply_to)
+            os.write(ours, typed_before)
+            assert select.select([theirs], [], [], 10)[0], "the terminal has not got the line"
+            handler = person.elicitation_handler()
+            assert handler is not None
+            assert await handler(request_) == result
+    finally:
+        os.close(ours)
 
 
 def at_a_terminal(typed: bytes, *words: str, server: list[str] = DEMO) -> tuple[str, str]:
