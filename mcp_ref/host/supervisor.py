@@ -73,16 +73,17 @@ MAX_TOOL_BYTES, MAX_TOOLS_BYTES = 64 * 1024, 4 * 1024 * 1024
 class ServerState(Enum):
     """The state of a server in a host.
 
-    IDLE         -> STARTING, but first UNAPPROVED if a configuration file names the server; or DISABLED, MISCONFIGURED
+    IDLE         -> UNAPPROVED if a configuration file names the server, otherwise STARTING
+                 -> DISABLED or MISCONFIGURED if the configuration says so or has an error
     UNAPPROVED   -> STARTING if the user allows the start
     STARTING     -> READY when the tools are fetched
-    READY        -> SUSPENDED after lost calls
+    READY        -> SUSPENDED after several calls in a row without a response
     SUSPENDED    -> READY if the server responds to a ping
-    the 3 above  -> BACKING_OFF when the server fails, ends or is silent; FAILED if restarts are useless or too many
-    BACKING_OFF  -> STARTING after a pause, in the same way as IDLE
+    BACKING_OFF  -> UNAPPROVED or STARTING after a pause, as from IDLE
 
-    `Host.restart` leads from every state to IDLE. STOPPED is the last state: the host was closed, or `Host.reload` has
-    removed the server.
+    STARTING, READY and SUSPENDED lead to BACKING_OFF when the server fails, ends or is silent, or to FAILED if restarts
+    are useless or too many. `Host.restart` leads from every state to IDLE. STOPPED is the last state: the host was
+    closed, or `Host.reload` has removed the server.
     """
 
     IDLE = "idle"
@@ -208,7 +209,7 @@ class Supervisor:
         self.tools = ToolList(config.name, self._report)
         self.calls: list[str] = []
         """The full names of the calls in flight."""
-        self.mask: Callable[[str], str] = str
+        self.mask: Callable[[str], str] = lambda text: text  # until `HostedServer` knows the secrets
         """Function that removes the secrets of the server from a text."""
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
@@ -357,7 +358,7 @@ class Supervisor:
         while not ended.done():
             self._wake.clear()
             if self._lost_calls >= MAX_LOST_CALLS:
-                await self._suspend(client)
+                await self._suspend(client, ended)
                 continue
             refresh_at = refreshed_at + self.tools.pause if self.tools.is_stale else None
             if refresh_at is not None and loop.time() >= refresh_at:
@@ -372,16 +373,21 @@ class Supervisor:
                         await self._wake.wait()
         return ended.result() or ConnectionClosed("the server has ended the connection")
 
-    async def _suspend(self, client: Client) -> None:
+    async def _suspend(self, client: Client, ended: asyncio.Future[McpError | None]) -> None:
         """Let calls fail at once for `SUSPEND_SECONDS`, and then ping the server. Raise the failure of the ping."""
         self._change(ServerState.SUSPENDED, "several calls in a row got no response", SUSPEND_SECONDS)
-        await asyncio.wait([client.session.ended], timeout=SUSPEND_SECONDS)
+        await asyncio.wait([ended], timeout=SUSPEND_SECONDS)
+        if ended.done():
+            return
         await client.ping(timeout=PING_SECONDS)
         self._lost_calls = 0
         self._change(ServerState.READY)
 
     def _session_ended(self, ended: asyncio.Future[McpError | None]) -> None:
-        """Change the state at once, so that the callers of lost requests already see it when they continue."""
+        """Change the state at once, so that the callers of lost requests already see it when they continue.
+
+        `_run_once` then adds the time of the next start, or changes the state to FAILED.
+        """
         if self.client is not None:
             self.client = None
             self._change(ServerState.BACKING_OFF, str(ended.result() or "the connection has ended"))
