@@ -8,7 +8,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcp_ref.jsonrpc.messages import INVALID_REQUEST, Incoming, Malformed, Notification, Response, encode
+from mcp_ref.jsonrpc.messages import (
+    ID_SEARCH_BYTES,
+    INVALID_REQUEST,
+    Incoming,
+    Malformed,
+    Notification,
+    Response,
+    encode,
+)
 from mcp_ref.transports.base import OnEnd, Receive
 from mcp_ref.transports.stdio.lines import MAX_LINE, MAX_READ, MAX_UNWRITTEN, LineReader, LineTransport, limit_reads
 from tests.settings import PATIENCE
@@ -70,8 +78,8 @@ def test_line_reader_reports_an_overlong_line_with_its_id_and_reads_the_next_lin
     reader = LineReader(got.append, limit=1000)
     reader.feed(b'{"jsonrpc":"2.0","id":"big","method":"x","params":{"a":"')
     for _ in range(100):
-        reader.feed(b"x" * 1000)
-        assert len(reader._buffer) <= 2000, "an overlong line must not be kept"
+        reader.feed(b"x" * 65536)
+        assert len(reader._buffer) <= ID_SEARCH_BYTES, "only the start of an overlong line must be kept"
     reader.feed(b'"}}\n' + encode(MESSAGES[1]) + b"\n")
     report, following = got
     assert isinstance(report, Malformed)

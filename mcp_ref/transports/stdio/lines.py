@@ -34,7 +34,7 @@ class LineReader:
         self._limit, self._trace = limit, trace
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index
-        self._skipped: bytes | None = None  # the start of the overlong line that is being skipped
+        self._is_overlong = False  # True if the buffer has only the start of a line that is longer than the limit
         self._on_delivered: Callable[[], None] | None = None  # not None between `feed_eof` and the last line
 
     def feed(self, data: bytes) -> None:
@@ -59,12 +59,10 @@ class LineReader:
         while not self.paused:
             end = self._buffer.find(b"\n", self._searched)
             if end < 0:
+                self._is_overlong |= len(self._buffer) > self._limit
+                if self._is_overlong:
+                    del self._buffer[ID_SEARCH_BYTES:]  # the start may contain the message's id
                 self._searched = len(self._buffer)
-                if self._searched > self._limit or self._skipped is not None:
-                    # drop the line except for its start, which may contain the message's id
-                    self._skipped = self._skipped or bytes(self._buffer[:ID_SEARCH_BYTES])
-                    self._buffer.clear()
-                    self._searched = 0
                 if self._on_delivered is not None:
                     on_delivered, self._on_delivered = self._on_delivered, None
                     on_delivered()
@@ -75,9 +73,9 @@ class LineReader:
             self._deliver_line(line)
 
     def _deliver_line(self, line: bytes) -> None:
-        if self._skipped is not None or len(line) > self._limit:
-            start, self._skipped = self._skipped or line, None
-            self.receive(oversize(start, self._limit))
+        if self._is_overlong or len(line) > self._limit:
+            self._is_overlong = False
+            self.receive(oversize(line, self._limit))
         elif line and not line.isspace():
             if self._trace is not None:
                 self._trace("<-", line)
@@ -88,12 +86,12 @@ class LineTransport(Transport):
     """The base class of the client's and the server's transport, which implement `_write` and `_input`.
 
     One piece of input often contains many messages, so their responses are written together, with fewer system calls.
-    This saves a fifth of the processor time of a server with 64 requests at the same time.
+    This saves a fifth of the processor time with 64 open requests. They share one pipe, so `related` has no effect.
     """
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
         self._trace = trace
-        self._lines = LineReader(lambda message: None, max_line, trace)
+        self._lines = LineReader(lambda message: None, max_line, trace)  # `start` sets the function that receives
         self._writable = asyncio.Event()  # set while the peer reads fast enough; otherwise senders wait
         self._writable.set()
         self._end_report = EndReport()
