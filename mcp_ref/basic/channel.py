@@ -103,7 +103,7 @@ class Channel(Protocol):
 class RequestContext:
     """The id, `_meta` and channel of a request that a handler serves."""
 
-    __slots__ = ("access", "channel", "meta", "progress", "request_id", "steps", "worker_is_cancelled", "worker_tasks")
+    __slots__ = ("access", "channel", "meta", "progress", "request_id", "sent", "worker_is_cancelled", "worker_tasks")
 
     def __init__(
         self, channel: Channel, request_id: RequestId, meta: Object | None, principal: str | None = None
@@ -112,7 +112,7 @@ class RequestContext:
         self.request_id = request_id
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
-        self.steps = 0  # number of notifications that the handler has sent since it last let other handlers run
+        self.sent = 0  # number of notifications that the handler has sent since it last let other handlers run
         self.worker_tasks: set[asyncio.Task[object]] | None = None  # those that a handler in a thread waits for
         self.worker_is_cancelled = False  # True if the request was cancelled while its handler ran in a thread
         access = current_access.get()
@@ -127,11 +127,11 @@ class RequestContext:
     def with_channel(self, channel: Channel) -> Self:
         """Return a context of this request with another channel, and with a copy of the rights."""
         context = type(self)(channel, self.request_id, self.meta)
-        context.access = self.access.copy() if self.access is not None else None
+        context.access = self.access.copy() if self.access is not None else None  # not those of `current_access`
         return context
 
-    def shows(self, key: str, scopes_of: Callable[[str], Collection[str]]) -> bool:
-        """Return True if a list shows the caller the item with this key, which needs the scopes `scopes_of(key)`."""
+    def caller_may_see(self, key: str, scopes_of: Callable[[str], Collection[str]]) -> bool:
+        """Return True if a list may show the caller the item with this key, which needs the scopes `scopes_of(key)`."""
         if self.access is None or not self.access.hides_forbidden:
             return True
         return self.access.refusal_for(scopes_of(key)) is None

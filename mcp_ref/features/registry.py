@@ -54,13 +54,13 @@ class Registry(dict[str, T]):
     def page(self, cursor: str | None, context: RequestContext) -> tuple[list[T], str | None]:
         """Return the page for a cursor (None for the first), and the next cursor (None after the last page)."""
         if not context.revision.pagination:
-            return [self[key] for key in list(self) if context.shows(key, self._scopes_of)], None
+            return [self[key] for key in list(self) if context.caller_may_see(key, self._scopes_of)], None
         entries = list(self._serials.items())  # one copy, because another thread may be adding an item
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=itemgetter(1))
         shown: Iterable[tuple[str, int]] = entries[start:]
         if context.access is not None:  # each page is full of items that the caller may see: a gap would reveal others
-            shown = (entry for entry in shown if context.shows(entry[0], self._scopes_of))
+            shown = (entry for entry in shown if context.caller_may_see(entry[0], self._scopes_of))
         found = list(islice(shown, self._page_size + 1))  # one too many if another page follows
         page = found[: self._page_size]
         next_cursor = cursor_of(page[-1][1]) if len(found) > len(page) else None

@@ -131,11 +131,11 @@ class Context(InputRequests, Generic[S]):
 
     def _ends_turn(self) -> bool:
         """Return True once in `YIELD_INTERVAL` calls, or more often if other handlers let others run at this moment."""
-        self.steps += 1
-        return self.steps * (len(_yielding) + 1) >= YIELD_INTERVAL
+        self.sent += 1
+        return self.sent * (len(_yielding) + 1) >= YIELD_INTERVAL
 
     async def _let_others_run(self) -> None:
-        self.steps = 0
+        self.sent = 0
         _yielding.add(self)
         try:
             await asyncio.sleep(0)
