@@ -153,10 +153,12 @@ def _is_equal(text: str, value: JSON) -> bool:
     if isinstance(value, bool):
         return text == ("true" if value else "false")
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):  # JSON Schema: 42.0 is an integer
+        integer = re.fullmatch(r"(-?[0-9]{1,16})(\.0+)?", text)  # `MAX_SAFE_INTEGER` has 16 digits
         # [2026-07-28 basic/transports/streamable-http#schema-extension] integers MUST be within the safe range
-        is_safe = re.fullmatch(r"-?[0-9]{1,16}(\.0+)?", text) is not None and abs(value) <= MAX_SAFE_INTEGER
+        if integer is None or abs(value) > MAX_SAFE_INTEGER:
+            return False
         # [2026-07-28 basic/transports/streamable-http#server-validation] the server SHOULD compare them as numbers
-        return is_safe and int(text.partition(".")[0]) == value
+        return int(integer[1]) == value
     return text == value
 
 
