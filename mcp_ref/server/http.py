@@ -69,7 +69,7 @@ class HttpApp:
         # The metadata is public, so a web page of any origin can read it.
         self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
         self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
-        self._membership = Membership(catalog.service, self, self._reopen)
+        self._membership = Membership(catalog.service, self, self._reopen)  # the service runs the lifespan
         health = health_routes(self._membership, lambda: self.is_draining, catalog.service.stats)
         self._health = health if options.get("health", False) else {}
         taken = [*self._endpoint_paths, *self._health]
@@ -79,7 +79,7 @@ class HttpApp:
         self._routes = {**options.get("routes", {}), **self._health}
         self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
         self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
-        self.reopens = False  # True to serve again after the lifespan has ended by itself
+        self.reopens = False  # True to serve again after the lifespan has failed
 
     def _open_endpoints(self) -> None:
         catalog, options, limits = self._catalog, self._options, self._options.get("limits") or EndpointLimits()
@@ -87,7 +87,7 @@ class HttpApp:
         self._subscriptions = OpenSubscriptions()
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
-        # The endpoint itself serves stateless requests, because it must compare them with their HTTP headers.
+        # The endpoint gets `stateless`, because it first compares a stateless request with its HTTP headers.
         begin_session = partial(begin, catalog, limits=self._session_limits)
         self._endpoint = StreamableHttpEndpoint(
             begin_session,
@@ -111,7 +111,7 @@ class HttpApp:
         """Enter the server's lifespan (lifespan.py), unless it has been entered. Raise RuntimeError if it fails."""
         await self._membership.begin()
 
-    def _reopen(self) -> None:
+    def _reopen(self) -> None:  # called by `Service.fail`, when the lifespan has failed and all sessions have ended
         if self.reopens:
             self._membership.is_active = False  # so that the next request enters the lifespan again
             self._open_endpoints()
@@ -172,7 +172,7 @@ class HttpApp:
         add_numbers(self._endpoint, stats)
 
     async def end_sessions(self) -> None:
-        """End all sessions and subscriptions. Requests in flight get an error if they last another `FINISH_SECONDS`."""
+        """End the subscriptions, the sessions, and the stateless requests that last more than `FINISH_SECONDS`."""
         endings = [self._subscriptions.end(), self._endpoint.close(), self._endpoint.finish(FINISH_SECONDS)]
         if self._http_sse is not None:
             endings.append(self._http_sse.close())
