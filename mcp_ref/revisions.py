@@ -183,7 +183,7 @@ class Availability(NamedTuple):
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
-PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)
+PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)  # in no revision: `until` is excluded
 """The availability of a field that exists only in Python and is never sent."""
 
 
@@ -216,7 +216,7 @@ _EMPTY_RESULT = "basic.meta:EmptyResult"
 _LIST_PARAMS = "basic.meta:PaginatedRequestParams"
 _TASK_PARAMS = "extensions.tasks.types:TaskRequestParams"
 _TASK = "extensions.tasks.types:Task"
-_EXTENSION = "extensions.io.modelcontextprotocol/tasks"
+_TASK_EXTENSION = "extensions.io.modelcontextprotocol/tasks"
 
 _legacy = functools.partial(Method, until=R2026_07_28)
 _modern = functools.partial(Method, since=R2026_07_28)
@@ -240,10 +240,10 @@ METHODS: Final = (
             since=R2025_11_25),
     _legacy("tasks/cancel", "both", _TASK_PARAMS, _TASK, "tasks.cancel", since=R2025_11_25),
     _legacy("notifications/tasks/status", "both", _TASK, None, "tasks", since=R2025_11_25),
-    _modern("tasks/get", "client", _TASK_PARAMS, _TASK, _EXTENSION),
-    _modern("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _EMPTY_RESULT, _EXTENSION),
-    _modern("tasks/cancel", "client", _TASK_PARAMS, _EMPTY_RESULT, _EXTENSION),
-    _modern("notifications/tasks", "server", _TASK, None, _EXTENSION),
+    _modern("tasks/get", "client", _TASK_PARAMS, _TASK, _TASK_EXTENSION),
+    _modern("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _EMPTY_RESULT, _TASK_EXTENSION),
+    _modern("tasks/cancel", "client", _TASK_PARAMS, _EMPTY_RESULT, _TASK_EXTENSION),
+    _modern("notifications/tasks", "server", _TASK, None, _TASK_EXTENSION),
     # server features
     Method("tools/list", "client", _LIST_PARAMS, "features.tools:ListToolsResult", "tools"),
     Method("tools/call", "client", "features.tools:CallToolRequestParams", "features.tools:CallToolResult", "tools"),
