@@ -395,7 +395,7 @@ lib/http/server.py
     end_tasks: asyncio.wait(tasks) => All tasks are cancelled, and none of them suppresses the cancellation.
     start_server: asyncio.get_running_loop().create_server => The system ends it when it has resolved the host.
 lib/slots.py
-    Slots.take: slot => Each user of a slot gives it back when it ends, and its caller has a time limit.
+    Slots.take: turn => Each user of a slot gives it back when it ends, and its caller has a time limit.
 lib/turns.py
     Turns._wait_in: turn =>
         The wait schedules the passing-on of the turn, which schedules itself again for as long as a message

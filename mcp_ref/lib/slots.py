@@ -31,16 +31,16 @@ class Slots:
         return False
 
     async def take(self) -> Literal[True]:
-        """Wait for a slot, and take it."""
-        slot: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append(slot)
+        """Wait for a slot, and take it. Return True, so that a caller can write `take_now() or await take()`."""
+        turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(turn)
         try:
-            await slot
+            await turn
         except asyncio.CancelledError:
-            if slot.cancelled():  # it got no slot, and must not get one later
-                with contextlib.suppress(ValueError):  # `give_back` may have removed it already
-                    self._waiting.remove(slot)
-            else:  # `give_back` gave it the slot just before, so pass the slot on
+            if turn.cancelled():
+                with contextlib.suppress(ValueError):  # `give_back` may have removed the cancelled future before
+                    self._waiting.remove(turn)
+            else:  # `give_back` gave this task the slot just before, so pass the slot on
                 self.give_back()
             raise
         return True
@@ -48,7 +48,7 @@ class Slots:
     def give_back(self) -> None:
         """Give a slot to the task that has waited longest, or free it."""
         while self._waiting:
-            slot = self._waiting.popleft()
-            if not slot.done():
-                return slot.set_result(None)
+            turn = self._waiting.popleft()
+            if not turn.done():  # otherwise its task was cancelled
+                return turn.set_result(None)
         self._free += 1
