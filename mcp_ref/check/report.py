@@ -20,10 +20,10 @@ _SARIF_LEVELS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVI
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/"
 
 
-def shown(findings: Sequence[Finding], advice: bool) -> list[Finding]:
-    """Return the findings for a report, errors first. Without `advice`, leave out advice."""
+def findings_to_show(findings: Sequence[Finding], with_advice: bool) -> list[Finding]:
+    """Return the findings for a report, errors first."""
     order = [MUST, SHOULD, ADVICE]
-    kept = [finding for finding in findings if advice or finding.level != ADVICE]
+    kept = [finding for finding in findings if with_advice or finding.level != ADVICE]
     return sorted(kept, key=lambda finding: (order.index(finding.level), finding.events))
 
 

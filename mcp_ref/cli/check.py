@@ -32,7 +32,7 @@ from ..check.recording import (
     parse_head,
     read_events,
 )
-from ..check.report import json_report, junit_report, sarif_report, shown, text_report
+from ..check.report import findings_to_show, json_report, junit_report, sarif_report, text_report
 from ..check.rules import MUST, RULES, Finding, read_sentences
 from ..jsonrpc.messages import JSON
 from ..lib.text import escape_hidden
@@ -48,7 +48,7 @@ INDENTED_LINE: Final = "\n        "
 def check_file(options: argparse.Namespace) -> int:
     """Judge a recording. Return 1 if a side broke a MUST."""
     findings, event_count, notes = judge_file(options.file, options.revision)
-    findings = shown(findings, options.advice)
+    findings = findings_to_show(findings, options.advice)
     name = os.path.basename(options.file)
     if options.junit is not None:
         write_report(options.junit, junit_report(name, findings, notes))

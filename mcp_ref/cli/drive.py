@@ -25,7 +25,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from ..check.conversation import Conversation
-from ..check.report import JUnitCase, json_report, junit_report, shown, text_report
+from ..check.report import JUnitCase, findings_to_show, json_report, junit_report, text_report
 from ..check.rules import MUST, Finding
 from ..jsonrpc.errors import McpError
 from ..jsonrpc.messages import JSON, Object
@@ -60,13 +60,13 @@ def run_drive(options: argparse.Namespace) -> int:
     except McpError as error:
         return report_failure(EXIT_NOT_CONNECTED, error)
     findings, notes = judge(report)
-    findings = shown(findings, options.advice)
+    findings = findings_to_show(findings, options.advice)
     if options.junit is not None:
         write_report(options.junit, junit_report("mcp_ref check", findings, notes, list(_junit_cases(report.visits))))
     if options.json:
         visits: list[JSON] = [dataclasses.asdict(visit) for visit in report.visits]
         judged = json_report(_server_name(report), findings, len(report.events), notes)
-        print_json({"visits": visits, "definitions": [*report.advice], **judged})
+        print_json({"visits": visits, "definitions": [*report.misread_definitions], **judged})
     else:
         show_report(report, findings, notes)
     broke_a_must = any(finding.level == MUST for finding in findings)
@@ -75,7 +75,10 @@ def run_drive(options: argparse.Namespace) -> int:
 
 
 def _server_name(report: Report) -> str:
-    """Return the name and version that the server claims, from the first visit (one per revision) that connected."""
+    """Return the name and version that the server claims, from the first visit (one per revision) that connected.
+
+    There is such a visit, because `drive` raises McpError otherwise.
+    """
     return next(visit.server for visit in report.visits if not visit.refusal)
 
 
@@ -118,15 +121,15 @@ def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str
         text = "the same" if is_same else "\n            ".join(lines)  # each further line begins below the first
         out(f"{visit.revision}  {text}")
         previous_lines = lines
-    if report.advice:
-        out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.advice))
+    if report.misread_definitions:
+        out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.misread_definitions))
     out()
     messages = {number: message_of(event) for number, event in enumerate(report.events, 1)}
     out("\n".join(text_report(_server_name(report), findings, len(report.events), notes, messages)))
 
 
 def _visit_lines(visit: Visit) -> list[str]:
-    if visit.refusal:
+    if visit.refusal:  # of the revision; `visit.refused` has the wrong requests that the server refused
         return [escape_hidden(f"not spoken: {visit.refusal}", keep="")]
     lines = [", ".join(visit.worked) or "connects, and offers nothing"]
     if visit.refused:

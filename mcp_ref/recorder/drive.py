@@ -76,8 +76,8 @@ class Report:
     head: Head
     visits: list[Visit] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
-    advice: list[str] = field(default_factory=list)
-    """Definitions that models or hosts misread."""
+    misread_definitions: list[str] = field(default_factory=list)
+    """A text for each definition that models or hosts misread."""
 
 
 @dataclass(frozen=True)
@@ -134,13 +134,13 @@ async def _drive_url(url: str, options: DriveOptions) -> Report:
 async def _send_wrong_headers(report: Report, own_url: str, is_local: bool, options: DriveOptions) -> None:
     """Send requests with wrong headers in the latest revision of each era, and note the outcome in its visit."""
     spoken = [visit for visit in report.visits if not visit.refusal]
-    has_header = all(revision_named(visit.revision).version_header for visit in spoken)
+    needs_version = all(revision_named(visit.revision).version_header for visit in spoken)
     # the visits begin with the latest revision, so reversed, the latest one of an era replaces the others
     visit_by_era = {revision_named(visit.revision).era: visit for visit in reversed(spoken)}
     for visit in visit_by_era.values():
         trials = await try_wrong_headers(
             own_url, revision_named(visit.revision), options.headers, options.timeout,
-            is_local=is_local, has_header=has_header,
+            is_local=is_local, needs_version=needs_version,
         )  # fmt: skip
         for trial in trials:
             _note_trial(visit, trial)
@@ -209,8 +209,8 @@ async def _visit(client: Client, visit: Visit, report: Report, calls: dict[str, 
     info = client.server_info
     visit.server = f"{info.name} {info.version}".strip()
     tools = await _use_tools(client, visit, calls) if client.server_can("tools") else []
-    if not report.advice:
-        report.advice = advice_on(tools)
+    if not report.misread_definitions:
+        report.misread_definitions = advice_on(tools)
     if client.server_can("resources"):
         await _use_resources(client, visit)
     if client.server_can("prompts"):

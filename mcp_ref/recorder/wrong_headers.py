@@ -1,4 +1,4 @@
-"""Requests with wrong HTTP headers, which a server must refuse. They are a part of a drive (drive.py).
+"""Requests with wrong HTTP headers, which a server must refuse. They are sent at the end of a drive (drive.py).
 
     the usual request                                 must succeed, or the others would show nothing and are not sent
     a foreign Origin                                  must be refused
@@ -44,7 +44,7 @@ class Trial(NamedTuple):
 
 
 async def try_wrong_headers(
-    url: str, revision: Revision, headers: Mapping[str, str], seconds: float, *, is_local: bool, has_header: bool
+    url: str, revision: Revision, headers: Mapping[str, str], seconds: float, *, is_local: bool, needs_version: bool
 ) -> list[Trial]:
     """Send requests with wrong headers, unless the server refuses the same request with valid headers.
 
@@ -54,7 +54,7 @@ async def try_wrong_headers(
         headers: Further headers of every request, such as a token.
         seconds: Time limit of each request, in seconds.
         is_local: True if the server is on this machine.
-        has_header: True if all revisions of the server have the header MCP-Protocol-Version.
+        needs_version: True if all revisions of the server have the header MCP-Protocol-Version.
     """
     valid = _valid_request(url, revision, headers, seconds)
     if await valid.status({}) not in SUCCESS:
@@ -64,14 +64,14 @@ async def try_wrong_headers(
         # no revision demands this check, but it keeps out web pages that use DNS rebinding
         trials.append(Trial("a foreign Host", await valid.status({"Host": "mcp-ref.invalid"}), False))
     if revision.era == "modern":
-        without = await valid.status({"MCP-Protocol-Version": None})
+        status = await valid.status({"MCP-Protocol-Version": None})
         # a server that also speaks a revision without this header may take it for a request of that revision
-        trials.append(Trial("a request without MCP-Protocol-Version", without, has_header))
+        trials.append(Trial("a request without MCP-Protocol-Version", status, needs_version))
     else:
         ping = replace(valid, method="ping", params={})
-        unknown = await ping.status({"Mcp-Session-Id": NO_SUCH_SESSION})
-        if unknown not in SUCCESS:  # a server without sessions may ignore the id
-            trials.append(Trial("an unknown session", unknown, True))
+        status = await ping.status({"Mcp-Session-Id": NO_SUCH_SESSION})
+        if status not in SUCCESS:  # a server without sessions may ignore the id
+            trials.append(Trial("an unknown session", status, True))
     return trials
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.check.recording import Frame, content, format_event, format_head
-from mcp_ref.check.report import JUnitCase, json_report, junit_report, sarif_report, shown, text_report
+from mcp_ref.check.report import JUnitCase, findings_to_show, json_report, junit_report, sarif_report, text_report
 from mcp_ref.cli.check import message_of
 from tests.check.conversations import STARTED, answered, findings, frames, handshake
 
@@ -123,9 +123,9 @@ def test_check_rules_lists_rules_and_reasons(capsys: pytest.CaptureFixture[str])
 
 def test_shown_leaves_out_advice_and_begins_with_errors() -> None:
     found = findings(FAULTY)
-    assert [finding.level for finding in shown(found, advice=True)] == sorted(
+    assert [finding.level for finding in findings_to_show(found, with_advice=True)] == sorted(
         (finding.level for finding in found), key=["MUST", "SHOULD", "advice"].index)  # fmt: skip
-    assert all(finding.level != "advice" for finding in shown(found, advice=False))
+    assert all(finding.level != "advice" for finding in findings_to_show(found, with_advice=False))
 
 
 def test_junit_report_is_xml_whatever_its_texts_contain() -> None:

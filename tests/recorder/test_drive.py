@@ -454,7 +454,7 @@ def test_check_report_has_a_paragraph_for_each_revision_and_one_line_for_an_erro
     visits = [used, replace(used, revision="2025-11-25"), *[Visit("2025-06-18", "no\x1b[2J\nfake")] * 2,
               Visit("2024-11-05", server="a 1")]  # fmt: skip
     events = frames([*handshake(), from_client(1, "ping"), from_server(1, result={"a": 1})])
-    report = Report(Head("stdio", command=("a",)), visits, events, advice=["t: odd", "u: odd"])
+    report = Report(Head("stdio", command=("a",)), visits, events, misread_definitions=["t: odd", "u: odd"])
     show_report(report, *judge(report))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[:14] == [
