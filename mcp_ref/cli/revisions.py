@@ -38,7 +38,7 @@ def features(revision: Revision) -> Object:
 
 
 def changes(revision: Revision) -> Object:
-    """Return a revision's changes: [before, after] of each changed feature, and the added and removed names."""
+    """Return a revision's changes: [before, now] of each changed feature, and the added and removed names."""
     earlier = [r for r in REVISIONS if r < revision]
     previous = earlier[-1] if earlier else None
     features_before: Object = {} if previous is None else features(previous)
@@ -60,12 +60,12 @@ def changes(revision: Revision) -> Object:
             "removed": [name for name in methods_before if name not in methods],
         },
         "members": {"added": [*members_added], "removed": [*members_removed]},
-        "stateless": modern_requirements() if is_first_modern else {},
+        "stateless": stateless_members() if is_first_modern else {},
     }
 
 
-def modern_requirements() -> Object:
-    """Return the parts of requests and results that replace the handshake, the sessions and the server's requests."""
+def stateless_members() -> Object:
+    """Return the members and headers that replace the handshake, the sessions and the server's requests."""
     return {
         "_meta of a request": [PROTOCOL_VERSION, CLIENT_CAPABILITIES, CLIENT_INFO, LOG_LEVEL],
         "_meta of a result": [SERVER_INFO],
@@ -121,18 +121,18 @@ def _has_method(revision: Revision, method: Method) -> bool:
     return method.since <= revision and (method.until is None or revision < method.until)
 
 
-def _cell(value: object, no: str = "-") -> str:
+def _cell(value: object, false_text: str = "-") -> str:
     if value is False:
-        return no
+        return false_text
     return "yes" if value is True else str(value)
 
 
 def show_changes(revision: Revision, changed: Object) -> None:
     """Print the `changes` of a revision, with a title above each group that is not empty."""
-    since = f"after {changed['after']}" if changed["after"] else "the first"
-    show.out(f"{revision}, {since}")
+    previous = changed["after"]
+    show.out(f"{revision}, after {previous}" if previous else f"{revision}, the first")
     groups = (
-        ("stateless", "Instead of a handshake", _requirement_lines),
+        ("stateless", "Stateless requests, instead of a handshake", _stateless_lines),
         ("behavior", "Behavior", _feature_lines),
         ("methods", "Methods", _name_lines),
         ("members", "Types and members", _name_lines),
@@ -145,8 +145,8 @@ def show_changes(revision: Revision, changed: Object) -> None:
             show.out("\n  ".join([f"\n{title}", *lines]))
 
 
-def _requirement_lines(requirements: Object) -> Iterator[str]:
-    for part, names in requirements.items():
+def _stateless_lines(members: Object) -> Iterator[str]:
+    for part, names in members.items():
         assert isinstance(names, list)
         yield f"{part}:"
         yield from (f"  {name}" for name in names)
@@ -155,9 +155,9 @@ def _requirement_lines(requirements: Object) -> Iterator[str]:
 def _feature_lines(changed_features: Object) -> Iterator[str]:
     for name, before_and_after in changed_features.items():
         assert isinstance(before_and_after, list)
-        before, after = before_and_after
+        before, now = before_and_after
         was = "" if before is None else f", was {_cell(before, 'no')}"
-        yield f"{name.replace('_', ' ')}: {_cell(after, 'no')}{was}"
+        yield f"{name.replace('_', ' ')}: {_cell(now, 'no')}{was}"
 
 
 def _name_lines(group: Object) -> Iterator[str]:
