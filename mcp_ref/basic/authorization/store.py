@@ -178,10 +178,10 @@ class FileStore(MemoryStore):
                 data = file.read(MAX_FILE + 1)
         finally:
             os.close(handle)
-        content = None
-        with contextlib.suppress(ValueError):  # which quotes the file, so it must not become the cause of the refusal
-            if len(data) <= MAX_FILE:
-                content = parse_json(data)
+        try:
+            content = parse_json(data) if len(data) <= MAX_FILE else None
+        except ValueError:  # it quotes the file, so it must not become the cause of the refusal below
+            content = None
         if isinstance(content, dict) and content.get("version") == _VERSION:
             values = content.get("values")
             if isinstance(values, dict):
