@@ -53,10 +53,10 @@ class TaskAugmented(Protocol):
     meta: Object | None
 
 
-def add_task_field(params: object, timeout: float | None) -> None:
-    """Add `task` to the params. `timeout` is the task's `ttl` in seconds; None to let the receiver choose it."""
+def add_task_field(params: object, ttl: float | None) -> None:
+    """Add `task` to the params. `ttl` is the task's time to live in seconds; None to let the receiver choose it."""
     holder = cast(TaskAugmented, getattr(params, "request", params))  # ElicitRequestParams has the fields in `request`
-    holder.task = TaskMetadata(None if timeout is None else round(timeout * 1000))
+    holder.task = TaskMetadata(None if ttl is None else round(ttl * 1000))
 
 
 def has_task_field(params: object) -> bool:
