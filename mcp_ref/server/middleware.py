@@ -49,7 +49,7 @@ class ServedRequest:
 Proceed: TypeAlias = Callable[[ServedRequest], Awaitable[object]]
 """A function that passes a request on, to the next middleware or the handler, and returns the result, a dataclass."""
 
-Middleware: TypeAlias = Callable[[ServedRequest, "Context[Any]", Proceed], Awaitable[object]]  # for any `Context.state`
+Middleware: TypeAlias = Callable[[ServedRequest, "Context[Any]", Proceed], Awaitable[object]]  # Any: its `state`
 """A coroutine function that returns the result of a request, or raises ProtocolError to refuse it."""
 
 
@@ -64,7 +64,7 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
     if is_plain or isinstance(function, type) or not callable(function):
         wanted = f"`async def {getattr(function, '__name__', 'name')}(request, context, proceed)`"
         raise TypeError(f"middleware must be async: write {wanted}, not {function!r:.100}")
-    if catalog.service.members:
+    if catalog.service.members:  # sessions and HTTP applications
         raise RuntimeError("the server serves clients already: add middleware before it serves")
     catalog.middleware.insert(0, partial(_wrap, function))  # the innermost is the first of the list, and was added last
     catalog.routes.clear()  # because their handlers lack the new middleware
