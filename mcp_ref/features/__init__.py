@@ -2,8 +2,7 @@
 
 A server offers tools, which the model calls, resources, which the application reads, and prompts, which the user picks.
 A client offers its user (elicitation), its model (sampling) and its folders (roots) to the server. Each module has the
-messages of one feature and the duties of both sides. A server that has only tools never loads the module for prompts,
-because most of these modules are imported when they are first needed.
+messages of one feature and the duties of both sides. Most of them are imported only when they are first needed.
 
 invoke.py              Calls the Python function behind a tool, resource, prompt or completer.
 typed_json.py          Converts JSON to objects of a Python type.
@@ -14,6 +13,7 @@ task_augmentation.py   Defines the field `task` of a request that should run as 
 discover.py            Describes a server to a client that has not made a handshake.
 tools.py               Lets the client's model call functions of the server.
 registered_tools.py    Serves the tools of a server.
+expansions.py          Finds the URIs that give the function of a resource template the same arguments.
 resource_access.py     Finds the scopes that a caller needs to read a URI, or to hear of its changes.
 resources.py           Lets the client application read data of the server.
 prompts.py             Lets the user pick message templates of the server.

@@ -10,9 +10,9 @@ resource and template that one of the readings matches:
   have other parts or a fragment. A protected `docs://report{?v}` includes `docs://report` with any query.
 - The types of a template's parameters do not count: if `items://{id}` is protected, `items://x` needs its scopes too,
   although `id` is an integer and the function never gets this URI.
-- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So
-  this module also compares the URI that a template makes from these arguments (`expansions`), and does the same with
-  the URI of a protected resource.
+- A function that gets a number cannot tell `items://1.0` from `items://1`, nor a default from an equal value. So the
+  readings include those of other URIs that give the function equal arguments (expansions.py), both for the URI in a
+  request and for that of a protected resource.
 - A user name before the host, or dots and spaces at the end of a segment, do not bypass the scopes of a resource.
 
 Paths that differ in capital letters are different URIs. If a function opens files where `Keys` and `keys` are the same
@@ -45,33 +45,17 @@ Spec:  server/resources#security-considerations (2024-11-05 to 2026-07-28), RFC 
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from contextlib import suppress
-from datetime import UTC, datetime
-from enum import Enum
-from numbers import Number
-from typing import Any, Final, Generic, NamedTuple, Protocol, TypeVar, cast
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 from ..basic.access import Access, Subscriptions
 from ..jsonrpc.messages import Object
-from ..lib.typed import ConversionError, Signature, to_json
 from ..lib.uri import MAX_URI_LENGTH, Reading, bare_path, canonical_uri, parents, parts_of_query, readings, respelled
 from ..lib.uritemplate import Expression, TemplateError, UriTemplate, Value, canonical_template
+from .expansions import Template, converts, expansions, filled_in
 from .registry import Registry
-
-
-class Template(Protocol):
-    """A registered template."""
-
-    matcher: UriTemplate
-    signature: Signature
-
-    def arguments(self, uri: str) -> dict[str, object] | None:
-        """Return the function's arguments for a URI, or None if the template or a parameter's type does not match."""
-
 
 R = TypeVar("R")
 T = TypeVar("T", bound=Template)
@@ -219,7 +203,7 @@ class ResourceAccess(Generic[R, T]):
             resources[uri] = known_readings.get(uri) or _guarded_readings(uri, templates)
             for reading in resources[uri]:
                 by_path[reading.path].append((reading, scopes))
-        converting_templates = [template for template in templates if _converts(template)]
+        converting_templates = [template for template in templates if converts(template)]
         protected_templates = list[_ProtectedTemplate]()
         for key, scopes in tuple(self.templates.scopes.items()):
             matcher = self.templates[key].matcher
@@ -228,7 +212,7 @@ class ResourceAccess(Generic[R, T]):
                 protected_templates.append(_protected(other, UriTemplate(other, absolute_paths=True), scopes))
         return _Index(changes, templates, resources, by_path, protected_templates, {}, {})
 
-    def updated_uri(self, subscriptions: Subscriptions, changed: str, newest: Access | None = None) -> str | None:
+    def updated_uri(self, subscriptions: Subscriptions, changed: str, latest: Access | None = None) -> str | None:
         """Return the URI in the update for a client with these subscriptions, or None if it must not get an update.
 
         The URI is in the client's spelling, because many clients compare it with the URI that they sent.
@@ -236,7 +220,7 @@ class ResourceAccess(Generic[R, T]):
         Args:
             subscriptions: The subscriptions of the client.
             changed: The canonical URI of the changed resource.
-            newest: The rights of the session's newest token, which count after a subscription's token has expired.
+            latest: The rights of the session's newest token, which count after a subscription's token has expired.
         """
         for parent in parents(changed):
             subscribed = subscriptions.get(parent)
@@ -244,7 +228,7 @@ class ResourceAccess(Generic[R, T]):
                 continue
             access = subscribed.access
             if access is not None and access.has_ended:
-                access = newest or access
+                access = latest or access
             if access is None or self._may_learn_of(access, changed):
                 return respelled(changed, parent, subscribed.uri)
         return None
@@ -295,13 +279,7 @@ def _completed_uri(template: UriTemplate, params: Object) -> str | None:
     name, typed = argument.get("name"), argument.get("value")
     if isinstance(name, str) and isinstance(typed, str):  # without its unfinished segment: `pay` can become `payday`
         values[name] = typed[: typed.rfind("/") + 1] + "~"
-    return _filled_in(template, values)
-
-
-def _filled_in(template: UriTemplate, values: Mapping[str, Value]) -> str:
-    """Return the canonical URI of a template with these values. Raise TemplateError if it cannot have them."""
-    text = template.expand(values)
-    return canonical_uri(text) or text  # not a URI if it has "#" twice
+    return filled_in(template, values)
 
 
 def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
@@ -317,68 +295,6 @@ def _guarded_readings(uri: str, templates: Iterable[Template]) -> set[Reading]:
     return found
 
 
-class Expansions(NamedTuple):
-    """The URIs that a template makes from its function's arguments for one URI. Equal values get one spelling."""
-
-    with_arguments: set[str]
-    """The URI that has the given arguments, and the URI that also has the defaults of the others."""
-    without_defaults: set[str]
-    """The URI that leaves out arguments that equal their defaults."""
-
-
-def expansions(template: Template, uri: str) -> Expansions:
-    """Return the expansions of a URI. They are empty if the template does not match."""
-    arguments = template.arguments(uri)
-    if arguments is None:
-        return Expansions(set(), set())
-    optional = (parameter for parameter in template.signature.parameters if not parameter.required)
-    defaults = {parameter.name: _template_value(parameter.default) for parameter in optional}
-    given = {name: _template_value(value) for name, value in arguments.items()}
-    changed = {name: value for name, value in given.items() if name not in defaults or value != defaults[name]}
-    with_arguments = _fill_in_each(template.matcher, given, {**defaults, **given})
-    return Expansions(with_arguments, _fill_in_each(template.matcher, changed))
-
-
-def _fill_in_each(template: UriTemplate, *all_values: Mapping[str, Value]) -> set[str]:
-    uris = set[str]()
-    for values in all_values:
-        with suppress(TemplateError):  # `{x:3}` with a list
-            uris.add(_filled_in(template, values))
-    return uris
-
-
-def _template_value(value: object) -> Value:
-    """Return an argument of a function, or a default, as a value for a template. Equal arguments get equal values."""
-    try:
-        plain = to_json(value)
-        if isinstance(value, Set):
-            return sorted({_text_of(item) for item in value})
-        if isinstance(plain, list):
-            return [_text_of(item) for item in cast(Sequence[object], value)]
-        if isinstance(plain, dict):
-            return {name: _text_of(member) for name, member in plain.items()}
-        return None if plain is None else _text_of(value)
-    except ConversionError:  # only a default can have no JSON form
-        return None
-
-
-def _text_of(value: object) -> str:
-    if isinstance(value, Enum):
-        value = value.value
-    if isinstance(value, datetime):
-        with suppress(OverflowError):  # in the year 1 or 9999
-            value = value.astimezone(UTC)
-        return value.isoformat().replace("+00:00", "Z")
-    if isinstance(value, float) and value.is_integer():
-        value = int(value)
-    text = to_json(value)
-    if not isinstance(text, str):
-        return json.dumps(text)
-    if isinstance(value, Number) and "." in text:  # a Decimal
-        text = text.rstrip("0").rstrip(".")
-    return "0" if isinstance(value, Number) and text == "-0" else text
-
-
 def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _ProtectedTemplate:
     """Return a protected template with a matcher for the readings of all URIs that it matches."""
     query = re.search(r"[?#]|\{[?#&]", key)  # a query or a fragment begins with such a character or expression
@@ -392,11 +308,6 @@ def _protected(key: str, matcher: UriTemplate, scopes: frozenset[str]) -> _Prote
     return _ProtectedTemplate(matcher, path_matcher, literal_parts, scopes)
 
 
-def _converts(template: Template) -> bool:
-    """Return True if a function gets a converted value, such as a number, and so cannot see the text in the URI."""
-    return any(parameter.schema.get("type") != "string" for parameter in template.signature.parameters)
-
-
 def _respelled_templates(protected: UriTemplate, converting: Iterable[Template]) -> set[str]:
     """Return the protected template in the spellings that other templates would give to its literals.
 
@@ -406,7 +317,7 @@ def _respelled_templates(protected: UriTemplate, converting: Iterable[Template])
     found = set[str]()
     for marks in _marks_for(protected.variables):
         try:
-            uri = _filled_in(protected, _values_for(protected, marks))
+            uri = filled_in(protected, _values_for(protected, marks))
         except TemplateError:
             continue
         others = {other for template in converting for other in expansions(template, uri).with_arguments} - {uri}
