@@ -389,6 +389,20 @@ async def test_suspended_server_without_response_to_the_ping_is_restarted(
         await eventually(lambda: server.received.count("initialize") == 2)
 
 
+@pytest.mark.acceptance("32")
+async def test_suspended_server_that_ends_is_restarted_at_once(quick: None) -> None:
+    server = LegacyServer(lambda method, params: {"tools": [tool("t")]} if method == "tools/list" else None)
+    async with opened(Host({"s": server})) as host:
+        for _ in range(5):
+            with pytest.raises(RequestTimeout):
+                await host.call_tool("s.t", timeout=0.01)
+        await eventually(lambda: state(host, "s") == "suspended")
+        assert server.transport is not None
+        await server.transport.close()
+        await eventually(lambda: server.received.count("initialize") == 2)
+        assert "ping" not in server.received
+
+
 @pytest.mark.parametrize("is_lazy", [False, True])
 async def test_required_server_that_does_not_start_fails_the_opening_and_ends_the_others(is_lazy: bool) -> None:
     host = Host({"s": {"command": "/nowhere/server", "required": True}, "t": calculator()}, lazy=is_lazy)
