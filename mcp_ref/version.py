@@ -35,6 +35,8 @@ CHANGES
   which `lib/shares.py` estimates.
 - `raise ResourceNotFound` replaces `features.resources.not_found`.
 - `context.client_can` replaces `context.client_capabilities`. In `lib/http`, `serve` is now `start_server`.
+- `context.caller_may_see` replaces `context.shows`. `Connector.negotiated_session` replaces its `session`.
+- A line that was typed before a form appears at the terminal is dropped. Before, it became the form's first value.
 - A JSON Schema validation has 1,000,000 steps instead of 2,000,000. Each keyword and each error text costs steps.
 - A thread writes the file of `--store` (`SqliteEventStore`). The file has limits in bytes, and only its owner can read
   it. A store of your own now derives from `DurableEventStore` instead of having the methods of `EventStore`.

@@ -2,7 +2,7 @@
 
     client|<issuer>            a registration: client id, perhaps a secret
     grant|<MCP server's URL>   the tokens, their issuer, and all that a refresh needs
-    issuer|<client id>         the issuer of a program without a user, whose credentials go to no other one
+    issuer|<client id>         the only issuer that gets the credentials of a program without a user
 
 A program that keeps them need not ask its user to sign in at each start. But a refresh token works for months, and a
 thief would have the user's rights for as long, so clients MUST store tokens securely.
