@@ -7,7 +7,7 @@ results.
 Threats:
     covered-prompt: A server manipulates the user's decision by printing a prompt of its own over a real one, or before
         the next one, so that the user replies to the wrong prompt. The program holds a server's text back until the
-        user has replied, marks its rows, and drops keys that were typed before a decision (y or n).
+        user has replied, marks its rows, and drops keys that were typed before a prompt.
 
 Spec:  client/elicitation
 """
