@@ -59,8 +59,7 @@ class ClientCapabilities:
 
     `roots` is {"listChanged": bool}, but {} in 2026-07-28. `sampling` is {"tools": {}, "context": {}} since 2025-11-25.
     `elicitation` is {"form": {}, "url": {}} since then, where {} means form only. `tasks` has `list`, `cancel` and
-    `requests`. `extensions` and `experimental` map names to settings. `roots` and `sampling` are deprecated since
-    2026-07-28.
+    `requests`. `extensions` and `experimental` map names to settings. 2026-07-28 deprecates `roots` and `sampling`.
     """
 
     experimental: Object | None = None

@@ -12,8 +12,7 @@ lost connection the client sends the request again, and reads the lists again, w
                               server with the capability `listChanged` sends list changes without a subscription. On
                               Streamable HTTP, it sends them on the GET stream
     2026-07-28                subscriptions/listen, which needs no session, replaced resources/subscribe and the GET
-                              stream. If the server has the capability `resources.subscribe`, the filter can contain
-                              `resourceSubscriptions`
+                              stream. With `resources.subscribe`, its filter can contain `resourceSubscriptions`
 [2026-07-28 basic/patterns/subscriptions#opening-a-stream] [2026-07-28 changelog#major-changes]
 
 Spec:  2026-07-28 basic/patterns/subscriptions

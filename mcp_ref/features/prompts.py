@@ -4,17 +4,15 @@ The client lists the prompts (`prompts/list`), and the user chooses one and type
 strings. The client then gets the finished messages (`prompts/get`) and adds them to the conversation with its model. So
 the server writes the messages, but only the user decides to use them [2026-07-28 server/prompts].
 
-Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. Because arguments become
-part of the conversation, an attacker's argument can inject instructions, or name a resource that the user must not
-read.
+Both sides MUST validate the arguments and the messages [2025-11-25 server/prompts#security]. As arguments become part
+of the conversation, an attacker's argument can inject instructions, or name a resource that is forbidden to the user.
 
     2024-11-05  Messages have text, images and embedded resources. The list has pages.
     2025-03-26  Messages have audio.
     2025-06-18  Messages have resource links. Before 2026-07-28, only the schema says so. Adds `title` and `_meta`.
     2025-11-25  Prompts have `icons`.
-    2026-07-28  The list has `ttlMs` and `cacheScope`. `prompts/get` can return `input_required`. The list MUST NOT
-                depend on the connection, but MAY depend on the authorization. The server sends list_changed only on
-                `subscriptions/listen`.
+    2026-07-28  `prompts/get` can return `input_required`. The list has `ttlMs` and `cacheScope`. It MUST NOT depend on
+                the connection, but MAY depend on the authorization. list_changed comes only on `subscriptions/listen`.
 
 Spec:  server/prompts (2024-11-05 to 2026-07-28); schema: Prompt, GetPromptRequest, GetPromptResult
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "prompts/get", "params": {"name": "review", "arguments": {"code": "x"}}}

@@ -14,8 +14,7 @@ malicious server could mark a destructive tool as read-only, and the client woul
 Clients SHOULD show the arguments to the user before the call, because injected text can make the model send private
 data, and SHOULD validate results before the model reads them. Servers MUST validate arguments, control access, limit
 the rate of calls and sanitize results [2025-11-25 server/tools#security-considerations]. Structured content MUST match
-the output schema, so that programs can rely on it; servers SHOULD also send it as text, for clients of revisions before
-2025-06-18.
+the output schema, so that programs can rely on it; servers SHOULD also send it as text, for clients before 2025-06-18.
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send

@@ -294,9 +294,8 @@ class Server:
     ) -> None:  # fmt: skip
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
-        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The arguments `host`, `port`, `ssl`
-        and `http_limits` are as in `serve_http`. Raise RuntimeError and SystemExit as `run` does, and SystemExit if the
-        address is not available.
+        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The other arguments are those of
+        `serve_http`. Raise SystemExit if the address is not available, and other exceptions as `run` does.
         """
         listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
         run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)

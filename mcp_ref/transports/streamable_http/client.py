@@ -206,43 +206,49 @@ class StreamableHttpClientTransport(Transport):
             for earlier in (earlier_post, self._renewal):
                 if earlier is not None and not earlier.done():
                     await finish(earlier)
-            if ids:  # the session limits the time of its requests
-                await self._post(message, frame, ids, self._receive)
+            if isinstance(message, Request) and message is self._initialize:
+                await self._post_initialize(message, self._receive)
+            elif ids:  # the session limits the time of its requests
+                await self._post(message, frame, ids)
             else:
                 with self._time_limits.timeout(ACCEPT_SECONDS):
-                    await self._post(message, frame, ids, self._receive)
+                    await self._post(message, frame, ids)
         except TimeoutError:
             log.warning("%s did not accept a message within %g s", public_url(self.url), ACCEPT_SECONDS)
         except (HttpError, McpError, EventTooLarge, ValueError) as error:
             self._fail_requests(ids, str(error), self._receive, error)
 
-    async def _post(
-        self, message: Outgoing, frame: bytes, ids: list[RequestId], deliver: Receive, repeated: bool = False
-    ) -> None:
+    async def _post_initialize(self, initialize: Request, deliver: Receive) -> None:
+        """Begin a session. In place of the first one, use HTTP+SSE if the server speaks only that."""
+        frame = encode(initialize)
+        if self._trace is not None:
+            self._trace("->", frame)
+        async with self._http.request("POST", self.url, self._stateless.headers, frame) as response:
+            if response.status < 300:
+                # [2025-11-25 basic/transports#session-management] the client MUST send this id in later requests
+                self._use_session(response.headers.get(SESSION_HEADER), self._revision)
+                return await self._read(response, [initialize.id], deliver)
+            body = await response.read(MAX_UNREQUESTED)
+            may_be_http_sse = response.status in (400, 404, 405) and self._session is None
+            if not may_be_http_sse or not await self._try_http_sse(initialize, body):
+                text = http_error_text(response, body)
+                self._fail_requests([initialize.id], text, deliver, status=response.status)
+
+    async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], repeated: bool = False) -> None:
         """POST a message and read the response. If the session has ended, begin another and repeat the POST, once."""
-        is_initialize = message is self._initialize
-        headers = self._stateless.headers if is_initialize else self._post_headers
-        posting = self._http.request("POST", self.url, headers, frame, extra=not ids)
+        session = self._session
         if self._trace is not None and not repeated:
             self._trace("->", frame)
-        session = None if is_initialize else self._session
-        async with posting as response:
+        async with self._http.request("POST", self.url, self._post_headers, frame, extra=not ids) as response:
             session_has_ended = response.status == 404 and session is not None and not repeated
-            if session_has_ended:
-                pass  # handled below, when this response has freed its connection
-            elif response.status in (400, 404, 405) and is_initialize and deliver is self._receive:  # first handshake
-                await self._try_http_sse(response, ids)
-            elif response.status >= 300:
-                self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids, deliver)
-            else:
-                if is_initialize:
-                    # [2025-11-25 basic/transports#session-management] the client MUST send this id in later requests
-                    self._use_session(response.headers.get(SESSION_HEADER), self._revision)
-                await self._read(response, ids, deliver)
-        if session_has_ended:
+            if response.status < 300:
+                await self._read(response, ids, self._receive)
+            elif not session_has_ended:
+                self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids)
+        if session_has_ended:  # and the response to this POST has given back its connection
             await self._renew_session(session)
             if not isinstance(message, (Response, ErrorResponse)):  # they respond to requests of the old session
-                await self._post(message, frame, ids, deliver, repeated=True)
+                await self._post(message, frame, ids, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
         kind, unanswered = response.headers.media_type, set(ids)
@@ -261,21 +267,20 @@ class StreamableHttpClientTransport(Transport):
         if unanswered:
             self._fail_requests(list(unanswered), "the HTTP response ended without the JSON-RPC response", deliver)
 
-    def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId], deliver: Receive) -> None:
-        """Deliver an HTTP error to a POST's requests, with the JSON-RPC error in it, if any (not to `initialize`)."""
+    def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId]) -> None:
+        """Deliver an HTTP error to a POST's requests, with the JSON-RPC error in it, if any."""
         text, rpc_error = http_error_text(response, body), error_in(body)
-        if rpc_error is None or not ids or (self._initialize is not None and ids == [self._initialize.id]):
-            return self._fail_requests(ids, text, deliver, status=response.status)
+        if rpc_error is None or not ids:
+            return self._fail_requests(ids, text, self._receive, status=response.status)
         for id in ids:
-            deliver(ErrorResponse(id, Error(rpc_error.error.code, text, rpc_error.error.data)))
+            self._receive(ErrorResponse(id, Error(rpc_error.error.code, text, rpc_error.error.data)))
 
-    async def _try_http_sse(self, response: HttpResponse, ids: list[RequestId]) -> None:
-        """Try HTTP+SSE, because a server with that transport refuses the POST of `initialize` with 400, 404 or 405."""
-        assert self._initialize is not None
-        body = await response.read(MAX_UNREQUESTED)
+    async def _try_http_sse(self, initialize: Request, body: bytes) -> bool:
+        """Open an HTTP+SSE stream after the refusal of `initialize`. Return False if the server does not speak it."""
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
-            return self._receive(ErrorResponse(self._initialize.id, found.error))
+            self._receive(ErrorResponse(initialize.id, found.error))
+            return True
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         http_sse = SseClientTransport(
             self.url, http=self._http, readable=self._stateless.readable, headers=self._own_headers, trace=self._trace,
@@ -284,9 +289,10 @@ class StreamableHttpClientTransport(Transport):
             await http_sse.start(self._receive, self._end_report.send)
         except ConnectionClosed as error:
             log.debug("the server does not speak HTTP+SSE either: %s", error)
-            return self._deliver_refusal(response, body, ids, self._receive)
+            return False
         self._http_sse = http_sse
-        http_sse.send(self._initialize)
+        http_sse.send(initialize)
+        return True
 
     async def _listen(self, after: asyncio.Task[None] | None = None) -> None:
         await finish(after)
@@ -312,7 +318,7 @@ class StreamableHttpClientTransport(Transport):
         try:
             with self._time_limits.timeout(RENEWAL_SECONDS):
                 # [2025-11-25 basic/transports#session-management] after a 404, a client MUST begin a new one without id
-                await self._post(initialize, encode(initialize), [initialize.id], receiver)
+                await self._post_initialize(initialize, receiver)
                 why = receiver.failure or ("the revision has changed" if self._revision != revision else None)
                 if why is None:
                     notice = encode(Notification("notifications/initialized"))
