@@ -1,7 +1,7 @@
 """A session on the server: the handshake, and the state of one client.
 
-If the server speaks both eras, a client can send requests of both on one transport. A request that names its revision
-in `_meta` is stateless (stateless.py). Any other belongs to the session, whose phase decides if the request is allowed.
+A server that speaks both eras, with and without sessions, can get requests of both on one transport. One that names its
+revision in `_meta` is stateless (stateless.py). Any other belongs to the session, whose phase decides if it is allowed.
 
 Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
 [2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.
@@ -97,7 +97,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)  # few have a `_meta`
+        names_revision = "_meta" in request.params and is_stateless(request.params)  # (call it only if needed)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
@@ -135,7 +135,7 @@ class ServerSession(Session, Announcer):
         except TimeoutError:
             why = f"the client has not sent `initialized` within {timeout} seconds"
             raise RequestTimeout(f"{method} was not sent: {why}") from None
-        if not self.is_serving(related) and not self.is_disconnected:
+        if not self.is_serving(related) and not self.is_disconnected:  # (if it is, the request below raises that)
             raise McpError(f"{method} was not sent: the client's request that needs this input is no longer served")
         if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
@@ -175,7 +175,7 @@ class ServerSession(Session, Announcer):
         self.capabilities = self.codec.encode(declared)
         self.peer_capabilities = self.codec.encode(params.capabilities)
         self.peer_info = params.client_info
-        self.phase = OPERATING if self.initialized.done() else INITIALIZING
+        self.phase = OPERATING if self.initialized.done() else INITIALIZING  # done if the client sent it too early
         return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
 
     def handle_notification(self, method: str, params: object) -> None:
@@ -187,7 +187,7 @@ class ServerSession(Session, Announcer):
             if self.phase is INITIALIZING:
                 self.phase = OPERATING
             if not self.initialized.done():
-                self.initialized.set_result(None)  # even in phase NEW, in which `initialize` may still be served
+                self.initialized.set_result(None)  # even in phase NEW, because `_initialize` may still be running
                 self.send_queued()
 
     @property
@@ -205,13 +205,13 @@ class ServerSession(Session, Announcer):
         return self.subscriptions
 
     def wants(self, method: str, subject: str | None) -> bool:
-        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":
+        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":  # (the modern era's)
             return False
         return subject is None or self._update_params(subject) is not None
 
     def send_change(self, method: str, subject: str | None) -> None:
         update = self._update_params(subject) if subject is not None else None
-        if subject is None or update is not None:  # otherwise the client has unsubscribed meanwhile
+        if subject is None or update is not None:  # no `update` for the subject: the client has unsubscribed meanwhile
             self.notify(method, update)
 
     def _update_params(self, uri: str) -> object:
@@ -226,5 +226,5 @@ class ServerSession(Session, Announcer):
         self._remove_tasks()
 
     def _remove_tasks(self) -> None:
-        if self.transport.principal is None and "task_owner" in self.__dict__:  # this session alone owns them
-            self.catalog.tasks.remove_all_of(self.__dict__.pop("task_owner"))
+        if self.transport.principal is None and (owner := self.__dict__.pop("task_owner", None)):  # cached if used
+            self.catalog.tasks.remove_all_of(owner)
