@@ -1,8 +1,8 @@
 """Exceptions of authorization. Each text says which side failed and, if there is a remedy, names it.
 
 Because an exception can end up in a log, a bug report or a model's context, none contains a token, code, verifier,
-secret, query or body. A peer's own text is cut, and reduced to printable ASCII, or it could forge log lines or control
-a terminal.
+secret, query or body. A peer's own text is cut and reduced to printable ASCII. Otherwise it could forge log lines, or
+control a terminal.
 
 Spec:  2026-07-28 basic/authorization/index#error-handling; RFC 6749, sections 4.1.2.1 and 5.2
 """
@@ -120,13 +120,13 @@ class TokenRefused(AuthorizationError):
         status: The HTTP status; 0 without a response.
         error: The OAuth error code, or "".
         description: The authorization server's text for developers.
-        advice: What to do, or why a response with status 200 cannot be used.
+        advice: The user's next step. For a response with status 200, the reason why it cannot be used.
     """
 
     def __init__(self, issuer: str, status: int, error: str = "", description: str = "", advice: str = "") -> None:
         outcome = f"status {status}" if status else "no response"
         super().__init__(f"a token request to {peer_url(issuer)} failed: {outcome}{_words(error, description)}"
-                         f"; {advice or 'check the client and its permissions there'}")  # fmt: skip
+                         f"; {advice or 'check the registration and permissions of this client there'}")  # fmt: skip
         self.error, self.status = peer_text(error), status
         self.is_temporary = status == 0 or status >= 500
 

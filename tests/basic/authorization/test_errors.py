@@ -57,7 +57,7 @@ def test_authorization_errors_are_short_plain_text_without_secrets(error: Author
 def test_authorization_errors_mark_the_words_of_the_server() -> None:
     assert str(TokenRefused("https://auth.example", 400, "invalid_grant", "expired")) == (
         "a token request to https://auth.example failed: status 400 (the authorization server's words: "
-        '"invalid_grant", "expired"); check the client and its permissions there'
+        '"invalid_grant", "expired"); check the registration and permissions of this client there'
     )
     assert "words" not in str(TokenRefused("https://auth.example", 503, advice="try again later"))
 
