@@ -7,8 +7,8 @@ without an id. (In the modern era, server.py makes check 8 of a POST after readi
     2  `Host` is a name of this server                       403
     3  `Origin`, if present, is allowed                      403
     4  the endpoint supports the HTTP method                 405
-    5  the caller is authenticated: `authenticate`, or       401, or 400, 403, 503
-       a valid access token (basic/authorization/server.py)
+    5  the caller is authenticated by `authenticate`, the    401, or 400, 403, 503
+       server's option, or by a valid access token
     6  POST: the content type is JSON, without compression   415
     7  POST: the client accepts JSON or events; GET: events  406
     8  the server supports the revision                      400
@@ -20,8 +20,8 @@ Reasons:
   evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
   to the server and read the responses. But each request has the header `Host: evil.example`, and each POST has the
   page's `Origin`, so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
-- 6: a browser lets every web page send a form or plain text to every server, but before a page sends JSON to another
-  server, the browser asks that server for permission (a preflight request).
+- 6: a browser lets every web page send a form or plain text to every server. Before it lets a page send JSON, it asks
+  the server for permission (a preflight request), which this server gives only to allowed origins.
 
 Servers MUST validate `Origin`, and since 2025-11-25 MUST refuse an invalid one with 403. Since 2025-06-18, they MUST
 refuse an unsupported `MCP-Protocol-Version` with 400 (basic/headers.py).
@@ -94,14 +94,14 @@ class CheckedRequest:
     cors: HeaderList  # the headers of the response that let a web page of the request's origin read it
     session_id: str | None
     revision: str | None  # the value of the header `MCP-Protocol-Version`
-    names_modern: bool  # True if that header names anything but a legacy revision, even an unknown one
-    session_failure: HttpRefusal | None  # the failure of check 8 for a message in a session
+    may_be_modern: bool  # True if that header names a modern revision or an unknown one
+    session_failure: HttpRefusal | None  # the failure of check 8 if the body turns out to belong to a session
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
     deferred_failure: HttpRefusal | None  # the first one of checks 6 to 8, raised after check 5 (authentication)
     compared_fields: tuple[str, str, str | None] | None = None
-    """The `mirrored_fields` of the latest body that matched these headers, so that equal ones need no comparison."""
+    """The `mirrored_fields` of the last body that matched these headers. A body with the same fields matches, too."""
 
 
 Serve = Callable[[Exchange, CheckedRequest, Access], Rest]
@@ -128,7 +128,7 @@ class RequestChecks:
         self._origins = None if allowed_origins is None else frozenset(origin.lower() for origin in allowed_origins)
         self._methods, self.revisions, self._has_messages = methods, revisions, has_messages
         self.session_revisions = frozenset(revisions).intersection(LEGACY)  # a set, because comparing revisions is slow
-        self._serves_stateless = len(self.session_revisions) < len(revisions)
+        self._serves_stateless = any(revision not in LEGACY for revision in revisions)
         self._allow = ("Allow", ", ".join((*methods, "OPTIONS")))
 
     def guard(self, exchange: Exchange, authorize: Authorize | None, serve: Serve) -> Rest:
@@ -155,15 +155,15 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        # The outcome depends only on the head. When a head comes again, the HTTP server reuses its Headers object.
-        known = headers.attachment
-        if type(known) is CheckedRequest and known.checks is self and known.method == request.method:
-            return known
+        # The outcome is kept with the headers, because the HTTP server reuses this object if the same head comes again.
+        earlier = headers.attachment
+        if type(earlier) is CheckedRequest and earlier.checks is self and earlier.method == request.method:
+            return earlier
         for name in headers.duplicates():
             if name in UNIQUE_HEADERS:
                 raise HttpRefusal(400, f"duplicate header {name}: send it once")
-        host = headers.get("host")
-        lowered = (host or "").lower()  # HTTP/1.0 needs no Host; "*" allows that too
+        host = headers.get("host")  # in HTTP/1.0, it can be missing, which only "*" allows
+        lowered = (host or "").lower()
         if self._hosts.isdisjoint((lowered, _without_port(lowered), "*")):
             raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
         origin = headers.get("origin")
@@ -181,14 +181,13 @@ class RequestChecks:
         accepts_json, accepts_sse = accepted_types(",".join(headers.get_all("accept") or ("*/*",)))
         deferred = self._deferred_failure(request, accepts_json, accepts_sse) if self._has_messages else None
         version = headers.get(VERSION_HEADER)
-        names_modern, session_failure = False, None
-        if version is not None:
-            revision = find_revision(version)
-            names_modern = revision not in LEGACY
-            session_failure = None if revision in self.session_revisions else self.unsupported_revision(version)
+        revision = find_revision(version)
+        may_be_modern, session_failure = version is not None and revision not in LEGACY, None
+        if version is not None and revision not in self.session_revisions:
+            session_failure = self.unsupported_revision(version)
         session_id, last_id = headers.get(SESSION_HEADER), headers.get("last-event-id")
         headers.attachment = checked = CheckedRequest(
-            self, request.method, cors, session_id, version, names_modern, session_failure, last_id,
+            self, request.method, cors, session_id, version, may_be_modern, session_failure, last_id,
             accepts_json, accepts_sse, deferred)  # fmt: skip
         return checked
 
@@ -223,14 +222,15 @@ class RequestChecks:
         elif request.method == "GET" and not accepts_sse:
             # [2025-11-25 basic/transports#listening-for-messages-from-the-server] the client MUST list events
             return HttpRefusal(406, f"Accept must list {SSE_TYPE}")
-        name = headers.get(VERSION_HEADER)
         if self._serves_stateless and request.method == "POST":
             return None  # server.py makes check 8, because the revision is also in the body
-        revision = find_revision(name)
-        if self._serves_stateless and revision is not None and revision not in LEGACY:
+        name = headers.get(VERSION_HEADER)
+        if name is None or find_revision(name) in LEGACY:
+            return None
+        if self._serves_stateless and find_revision(name) is not None:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
             return HttpRefusal(405, f"revision {name} has no {request.method}; use POST", [("Allow", "POST, OPTIONS")])
-        return None if name is None or revision in LEGACY else self.unsupported_revision(name)
+        return self.unsupported_revision(name)
 
     def unsupported_revision(self, name: str) -> HttpRefusal:
         # [2025-11-25 basic/transports#protocol-version-header] the server MUST respond to an unsupported one with 400

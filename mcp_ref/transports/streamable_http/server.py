@@ -212,7 +212,7 @@ class StreamableHttpEndpoint:
         if ("_meta" in params and is_stateless(params)) or not self._checks.session_revisions:  # (no legacy revision)
             return True
         # `initialize` names its revision in the body, so its header does not count
-        return checked.names_modern and not (isinstance(message, Request) and message.method == "initialize")
+        return checked.may_be_modern and not (isinstance(message, Request) and message.method == "initialize")
 
     def _post_stateless(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         if self._trace is not None:
