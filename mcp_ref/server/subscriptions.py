@@ -1,4 +1,4 @@
-"""The request `subscriptions/listen` on the server, which stays open for the notifications on its stream.
+"""`subscriptions/listen` on the server: a request that stays open, while notifications are sent on its stream.
 
 In the legacy era, a session stores the subscriptions of `resources/subscribe`. Because the modern era has no sessions,
 the open request itself is the subscription [2026-07-28 changelog#major-changes] (basic/subscriptions.py).
@@ -48,14 +48,14 @@ class ListeningChannel(Channel, Protocol):
 
 
 class OpenSubscription(Announcer):
-    """One open `subscriptions/listen` request, which takes little memory, because over HTTP there can be thousands."""
+    """One open `subscriptions/listen` request: either its `task` waits, or its response is `held` (see `listen`)."""
 
     def __init__(
-        self, accepted: SubscriptionFilter, resources: Subscriptions, channel: ListeningChannel, id: RequestId
+        self, accepted: SubscriptionFilter, subscribed: Subscriptions, channel: ListeningChannel, id: RequestId
     ) -> None:
         self.loop, self._catalog, self._accepted, self._id = channel.loop, channel.catalog, accepted, id
         self.shares, self.task_ids = channel.catalog.announcers.queued, accepted.task_ids or ()
-        self._open_subscriptions, self._resources = channel.open_subscriptions, resources
+        self._open_subscriptions, self._subscribed = channel.open_subscriptions, subscribed
         self._revision, self._task_owner = channel.revision, channel.task_owner
         self._send_notification, self._drain = channel.send_notification, channel.drain_notifications
         self.task: asyncio.Task[object] | None = None
@@ -96,20 +96,20 @@ class OpenSubscription(Announcer):
     def close(self) -> None:
         self._catalog.announcers.discard(self)
         self._open_subscriptions.discard(self)
-        self._resources.clear()
+        self._subscribed.clear()
         self.stop_announcing()
         if self._expiry is not None:
             self._expiry.cancel()
 
     @property
     def has_room(self) -> bool:
-        return self.held is not None and self.held.has_room  # without `held`, a task sends the changes
+        return self.held is not None and self.held.has_room  # if not `held`, changes are always queued
 
     async def drain_changes(self) -> None:
         await self._drain()
 
     def subscribed_uris(self) -> Collection[str]:
-        return self._resources
+        return self._subscribed
 
     def wants(self, method: str, subject: str | None) -> bool:
         match method:
@@ -137,7 +137,7 @@ class OpenSubscription(Announcer):
                 self.notify(method, update)
 
     def _update_params(self, uri: str) -> object:
-        return self._catalog.resources.update_for(self._resources, uri, self.meta) if self._resources else None
+        return self._catalog.resources.update_for(self._subscribed, uri, self.meta) if self._subscribed else None
 
     def notify(self, method: str, params: object) -> None:
         self._send_notification(method, codec_for(self._revision).encode(params))
@@ -185,8 +185,8 @@ async def _accept(
 async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context: RequestContext) -> EmptyResult:
     """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription.
 
-    Over HTTP, return at once, and let the transport hold back the response, so that no asyncio task waits for the end.
-    If the server has middleware, wait here, because for middleware a request ends when its handler returns.
+    Over HTTP, return at once, and let the transport hold back the response, because thousands of waiting asyncio tasks
+    would take much memory. With middleware, wait here all the same: for it, a request ends when its handler returns.
     """
     subscriptions = Subscriptions(channel.catalog.service.subscribed)
     accepted = await _accept(wanted, subscriptions, channel, context.access)

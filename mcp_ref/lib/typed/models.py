@@ -20,7 +20,7 @@ def is_model(cls: type) -> bool:
 
 
 def model_schema(model: Any, is_result: bool) -> Schema:
-    """Return the schema of the JSON that a model writes if `is_result`, or else of the JSON that it reads.
+    """Return a model's JSON Schema: that of its output if `is_result` is True, otherwise that of its input.
 
     Definitions replace each `$ref`, and titles are left out. Raise ValueError for a model that contains itself.
     """
@@ -41,7 +41,8 @@ def _inlined(schema: Any, definitions: Schema, enclosing: tuple[str, ...]) -> An
             name = value.removeprefix("#/$defs/")
             if name in enclosing:
                 raise ValueError("contains itself, which a schema without $ref cannot express")
-            result = {**_inlined(definitions[name], definitions, (*enclosing, name)), **result}
+            definition = _inlined(definitions[name], definitions, (*enclosing, name))
+            result = {**definition, **result}  # the keywords beside `$ref` override those of the definition
         elif keyword in ("properties", "patternProperties"):
             result[keyword] = {key: _inlined(each, definitions, enclosing) for key, each in value.items()}
         elif keyword in _DATA:
