@@ -7,17 +7,17 @@
 
 The response comes through the browser, where any web page can send one too. Four values protect the client:
 
-    state      random, one for each sign-in. It stops a page that feeds its own code to the client, to make the user
-               work in the attacker's account.
+    state      random, one for each sign-in. Without it, a page could send the client the code of an attacker, so that
+               the user would work in the attacker's account.
     verifier   random, one for each sign-in. Only its hash is in the URL, while the token endpoint demands the value, so
                that a program that steals the code cannot use it. (PKCE)
     iss        the authorization server that responds, which must be the one that the browser was sent to. It stops a
                hostile server that wants the honest server's code (mix-up attack).
-    resource   the MCP server, the only one at which the token is valid, so that it cannot use the token elsewhere.
+    resource   the MCP server. The token is valid nowhere else, so a hostile MCP server cannot use it at another one.
 
-The client MUST compare `iss`, if it is present, before it sends the code to a token endpoint, and MUST NOT normalize
-either string. If the metadata promise `iss` but it is missing, the client refuses the response. After a refusal, it
-MUST NOT use or show anything of the response, not even its error.
+If `iss` is present, the client MUST compare it with the issuer in the metadata before it sends the code to a token
+endpoint, and MUST NOT normalize either string. If the metadata promise `iss` but it is missing, the client refuses the
+response. After a refusal, it MUST NOT use or show anything of the response, not even its error.
 [2026-07-28 basic/authorization/index#authorization-response-validation]
 
 Spec:  2026-07-28 basic/authorization/index#authorization-response-validation, #resource-parameter-implementation;
@@ -73,8 +73,8 @@ def begin_sign_in(
 ) -> SignIn:
     """Return a new sign-in, with the URL to open. Raise ValueError for an endpoint that must not be opened.
 
-    If `resource` is "", the parameter is left out, which breaks a MUST, but some authorization servers refuse it.
-    Without scopes, the authorization server chooses them.
+    If `resource` is "", the parameter is left out. This breaks a MUST, but some authorization servers refuse requests
+    that have it. Without scopes, the authorization server chooses them.
     """
     state, verifier, scope = secrets.token_urlsafe(RANDOM_BYTES), secrets.token_urlsafe(RANDOM_BYTES), " ".join(scopes)
     parameters = {
@@ -84,7 +84,7 @@ def begin_sign_in(
         "state": state,
         "code_challenge": code_challenge(verifier),
         "code_challenge_method": "S256",
-        # [2026-07-28 basic/authorization/index#resource-parameter-implementation] it MUST be in both requests
+        # [2026-07-28 basic/authorization/index#resource-parameter-implementation] we MUST send it with the code, too
         "resource": resource,
         "scope": scope,
         "prompt": "consent" if "offline_access" in scope.split() else "",  # [OpenID Connect Core 11] MUST
@@ -95,12 +95,13 @@ def begin_sign_in(
 
 
 def _with_parameters(endpoint: str, parameters: dict[str, str]) -> str:
-    """Return the endpoint with its own and further parameters, ready for a browser. [RFC 6749 3.1]"""
+    """Return the endpoint with more parameters added to its query, ready for a browser. [RFC 6749 3.1]"""
     own = urlsplit(endpoint).query
     names = [name for name, _ in parse_qsl(own, keep_blank_values=True)] + [*parameters]
     duplicates = {name for name in names if names.count(name) > 1}
     if duplicates:  # the server might read the first of two, and this client means the second
-        raise ValueError(f"the authorization_endpoint must not contain {' and '.join(sorted(duplicates))!r:.200}")
+        listed = " and ".join(sorted(duplicates))
+        raise ValueError(f"the authorization_endpoint must not contain {listed!r:.200}")
     query = urlencode(parameters, quote_via=quote, safe="")
     if not endpoint.endswith("?"):
         endpoint += "&" if own else "?"
@@ -118,7 +119,7 @@ def _parameters(query: str) -> dict[str, list[str]]:
 
 
 def is_response(sign_in: SignIn, query: str) -> bool:
-    """Return True if a query is the response to this sign-in: it has its `state`, once.
+    """Return True if a query is the response to this sign-in: its only `state` is that of the sign-in.
 
     A receiver ignores other queries and continues to wait, because any web page could otherwise end the sign-in.
     """
