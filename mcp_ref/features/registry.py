@@ -32,7 +32,7 @@ class Registry(dict[str, T]):
         super().__init__()
         self._kind, self._page_size, self._on_change = kind, page_size, on_change
         self.scopes: dict[str, frozenset[str]] = {}  # key of each item that needs scopes -> these scopes
-        self._serials: dict[str, int] = {}  # by key, in increasing order; a cursor contains its page's last one
+        self._serials: dict[str, int] = {}  # key -> its number, increasing; a cursor contains the last number of a page
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
@@ -59,7 +59,7 @@ class Registry(dict[str, T]):
         # [2026-07-28 server/utilities/pagination#implementation-guidelines] "" is a cursor, not the first page
         start = 0 if cursor is None else bisect_right(entries, serial_of(cursor), key=itemgetter(1))
         shown: Iterable[tuple[str, int]] = entries[start:]
-        if context.access is not None:  # each page is full of items that the caller may see: a gap would reveal others
+        if context.access is not None:  # hide items before paging, because short pages would reveal hidden items
             shown = (entry for entry in shown if context.caller_may_see(entry[0], self._scopes_of))
         found = list(islice(shown, self._page_size + 1))  # one too many if another page follows
         page = found[: self._page_size]
@@ -72,7 +72,7 @@ class Registry(dict[str, T]):
 
 def registering(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
     """Return a decorator that registers a function. `argument` is the first argument of the author's decorator."""
-    if not isinstance(argument, str | None):  # a function if the author wrote `@server.tool` without parentheses
+    if not isinstance(argument, str | None):  # `@server.tool` without parentheses passes the function itself
         raise TypeError(f"write @server.{name}(...), with parentheses, and a str in them, not {argument!r:.100}")
 
     def register(function: F) -> F:

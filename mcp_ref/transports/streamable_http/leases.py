@@ -4,16 +4,17 @@
         -> give_back (handover.py), or flush at the end of the process: the lease is released, so another process can
            load the session at once
         -> the process is killed, paused or cut off: when the lease ends, another process can load the session
-    `load` of a session whose lease another process has -> SessionOwned: 503 after a second (`HANDOVER_SECONDS`), and
-        the client tries again after a second
+    `load` of a session whose lease another process has -> this process waits for a second (`HANDOVER_SECONDS`), because
+        the other may be about to give the session back; then SessionOwned: 503, and the client tries again
 
-The storage decides which process has a lease, and rejects changes of any other. This module only watches the time: a
+The storage decides which process has a lease, and rejects changes by any other. This module only watches the time: a
 process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it checks
 the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If
 another process has taken the session over meanwhile, `save` and `renew` report it, and this process ends its copy.
 Otherwise the next `renew` makes the lease valid again.
 
-A lease begins when the storage is called, not when it responds, because it may have granted the lease in between.
+A lease counts from the call to the storage, not from the response, because the storage may have granted the lease at
+any time in between.
 
 Threats:
     lease-of-another-caller: A caller that knows the id of a user's session interrupts it, by sending a request for it
