@@ -93,11 +93,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.keep_alive = True
         self._stopping = False  # True while the server stops
         self._exchange: HttpExchange | None = None  # of the current request, until `forget_request` or its end
-        self._body: asyncio.Future[bytes] | None = None  # of the body that a handler has asked for, or that was refused
+        self._body: asyncio.Future[bytes] | None = None  # set when a handler asks for the body, or it is refused
         self._task: asyncio.Task[None] | None = None  # runs the rest of a handler that has to wait for something
         self.response: HttpStreamingResponse | None = None
         self._handler_returned = False  # True while the response lasts longer than its handler
-        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; before the first, assumed to be large
+        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; large for safety before the first
         self._slow_reader: SlowReader | None = None  # not None while the client reads too slowly
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
@@ -106,7 +106,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
-        # asyncio's own 64 KiB (512 KiB with TLS) for each of 10,000 connections would be ten times `unread_size`
+        # With asyncio's own 64 KiB (512 KiB with TLS), 10,000 slow clients could exceed `unread_size` ten times.
         self._transport.set_write_buffer_limits(min(MAX_UNCOUNTED, self._connections.limits.write_buffer))
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
@@ -137,15 +137,16 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._count_buffer()
 
     def _count_buffer(self) -> None:
-        """Count a large buffer, which waits for the rest of a head or for the end of a handler."""
-        if self._phase is not BODY:  # in BODY, `_read_body` counts it
+        """Count a large buffer (the parser owns it), which waits for the rest of a head or for the end of a handler."""
+        if self._phase is not BODY:  # in BODY, `_read_body` counts it, and its owner is this connection
             self._buffer_is_counted = True
             self._connections.bodies.update(self.parser, len(self.parser.buffer), self._refuse_buffer)
 
     def _refuse_buffer(self, error: BodyError) -> None:
         """Refuse a body that its handler has not asked for yet, or end the connection if the buffer is not a body."""
-        if self._exchange is None or self._exchange.has_body or self._body is not None:
-            return self._transport.abort()  # the buffer has a head, or requests that follow the current one
+        is_body = self._exchange is not None and not self._exchange.has_body and self._body is None
+        if not is_body:  # but a head, or requests that follow the current one
+            return self._transport.abort()
         self.parser.clear()
         self._transport.pause_reading()
         self._reading_paused = True
@@ -198,7 +199,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         size = self.parser.body_bytes if body is None else len(body)
         self._connections.bodies.update(self, size, self._refuse_body)  # may refuse this body, even if it is complete
         if body is not None and self._body is not None and not self._body.done():  # complete, and not refused
-            self._connections.bodies.update(self, size, None)
+            self._connections.bodies.update(self, size, None)  # a complete body still counts, but is never refused
             self._phase, self._deadline = RESPONSE, math.inf
             self._body.set_result(body)
 
@@ -283,7 +284,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._refuse_body(BodyError(CLIENT_DISCONNECTED, "the client has disconnected"))
         self.parser.clear()
         self._forget_buffer()
-        self.resume_writing()
+        self.resume_writing()  # so that nobody waits for the client to read
         if self._exchange is not None:
             self._exchange.notify_disconnect()
         if self.response is not None:
@@ -311,12 +312,12 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _end_handler(self, exchange: HttpExchange) -> None:
         """Note that the handler has returned, and continue if its response has ended, too."""
         self._task = None  # or the task would keep the handler's context variables in memory
-        responds_later = exchange.on_cancel is not None
-        if not exchange.responded and not responds_later:
+        if exchange.on_cancel is not None:  # `respond_later` has set it, so the response will come later,
+            self._handler_returned = True  # and call `continue_after_response`
+            return
+        if not exchange.responded:
             self._respond_to_silence(exchange)
         self._handler_returned = True
-        if responds_later:
-            return  # the response calls `continue_after_response`
         if self.response is None or self.response.has_ended:
             self.continue_after_response()
         elif self.response.is_kept_open:
@@ -365,7 +366,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             exchange.respond(status, _PLAIN_TEXT, f"{why}\n".encode())
 
     def _respond_to_silence(self, exchange: HttpExchange) -> None:
-        """Send status 500 for a handler that has returned without a response, which is right only without a client."""
+        """Send status 500 for a handler that has returned without a response, unless the client has left."""
         if self.client_disconnected:
             self.keep_alive = False
         else:
@@ -374,11 +375,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             exchange.respond(500, _PLAIN_TEXT, b"the server did not send a response\n")
 
     def _next_request(self, drained: object = None) -> None:
-        """Begin with the next request, or close the connection. `drained` is the future whose callback this may be."""
+        """Begin with the next request, or close the connection. `drained` is the future that calls this, if any."""
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
-            # While the server stops, linger only if unread bytes could make TCP discard the response.
+            # A server that stops lingers only if there are unread bytes, which could make TCP discard the response.
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
         self._phase, self._deadline = IDLE, time.monotonic() + self._connections.limits.idle_time
         if self._reading_paused:
