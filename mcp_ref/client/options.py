@@ -38,7 +38,8 @@ class ClientOptions(TypedDict, total=False):
     revisions: Sequence[Revision | str] | None
     """The revisions to speak. [all six]"""
     eras: MutableMapping[str, Era] | None
-    """A mapping in which the client stores the server's era, so that later clients connect faster. [none]"""
+    """A mapping in which the client stores the era of each server (sessions or none), so that later clients connect
+    faster. [none]"""
     info: Implementation | None
     """The client's name and version, which the server gets. [`mcp_ref` and its version]"""
     sampling: Callable[[CreateMessageRequestParams], Awaitable[CreateMessageResult]] | None
@@ -70,12 +71,12 @@ class ClientOptions(TypedDict, total=False):
     timeout: float | None
     """Time limit of each request, in seconds. None means no limit. [60.0]"""
     env: Mapping[str, str | None] | None
-    """Environment variables for the server's command, which else gets only a few safe ones such as PATH. None as a
+    """Environment variables for the server's command, which otherwise gets only a few safe ones such as PATH. None as a
     value removes a variable. [none]"""
     cwd: str | os.PathLike[str] | None
     """Working directory of the server's command. [the directory of this process]"""
     on_stderr: Callable[[bytes], None] | None
-    """Called with the bytes of the command's standard error. [none: only errors quote its last lines]"""
+    """Called with the bytes of the command's standard error. [none: dropped, but errors quote its end]"""
     headers: Mapping[str, str] | None
     """HTTP headers of every request to the server's URL, such as {"Authorization": "Bearer ..."}. [none]"""
     authorization: Authorizer | None
