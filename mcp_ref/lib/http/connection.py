@@ -312,8 +312,8 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _end_handler(self, exchange: HttpExchange) -> None:
         """Note that the handler has returned, and continue if its response has ended, too."""
         self._task = None  # or the task would keep the handler's context variables in memory
-        if exchange.on_cancel is not None:  # `respond_later` has set it, so the response will come later,
-            self._handler_returned = True  # and call `continue_after_response`
+        if exchange.on_cancel is not None:  # set by `respond_later`: the response calls `continue_after_response`
+            self._handler_returned = True
             return
         if not exchange.responded:
             self._respond_to_silence(exchange)
