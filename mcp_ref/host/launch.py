@@ -1,4 +1,4 @@
-"""The start of a server: its configuration with all variables replaced.
+"""Launches: the configuration of a server with all variables replaced, ready for its start.
 
     "Bearer ${TOKEN}"  ->  "Bearer s3cr3t"        from the environment; also ${env:TOKEN}
     "${TOKEN:-none}"   ->  "none"                 a default, if the variable is unset or empty
@@ -16,8 +16,8 @@ leaves out the content of programs and scripts, because that changes with each u
 file. So the user consents to this program in this folder, updates included. In another folder, the host asks again.
 
 Threats:
-    consent-in-another-folder: A second cloned project runs a program of its own in the user's account, at the path that
-        the user allowed in the first project. The digest contains absolute paths and the working directory.
+    consent-in-another-folder: A second cloned project runs its own program in the user's account, by naming it with the
+        relative path that the user allowed in the first project. The digest contains absolute paths and the folder.
     consent-to-another-program: A cloned project runs other code in the user's account by changing its file, its
         `envFile` or the path of its program after the consent. Before each start, the host compares the digest, which
         contains everything that decides what runs.
@@ -129,7 +129,7 @@ class Launch:
         if not longest_first:
             return text
         pattern = "|".join(map(re.escape, longest_first))
-        return re.sub(pattern, "***", text, flags=re.IGNORECASE)  # because an error has the host in lower case
+        return re.sub(pattern, "***", text, flags=re.IGNORECASE)  # errors can write the host in lower case
 
     def check(self, config: ServerConfig) -> None:
         """Raise ConfigurationError for a forbidden character in a URL, header or command, without quoting a secret."""
@@ -140,8 +140,9 @@ class Launch:
             if b"\0" in os.fsencode("".join(texts)) or any("=" in name for name in self.env):
                 raise ValueError("the command, cwd or env contains NUL, or the name of a variable contains '='")
         except ValueError as error:
-            # Quote the URL as written, because a variable in it may be a secret.
-            text = str(error).replace(f"{self.url!r:.200}", f"{config.entry.get('url')!r:.200}")
+            # Variables in the URL may be secrets, so replace the quoted URL by the URL as written in the file.
+            quoted_url, written_url = f"{self.url!r:.200}", f"{config.entry.get('url')!r:.200}"
+            text = str(error).replace(quoted_url, written_url)
             raise ConfigurationError(f"{config.place}: {text}") from None
 
 
@@ -168,6 +169,7 @@ def launch_of(
         if text is not None and text.real and may_be_secret(name):
             variables.secrets.add(text.real.removeprefix("Bearer "))
     compared_env = [[name, None if text is None else text.compared] for name, text in sorted(env.items())]
+    # The facts that the user's consent depends on. `_connection` or `_process` adds its own.
     facts: list[object] = [config.digest, sorted(config.inputs.items()), *compared_env]
     if "url" in entry:
         launch = _connection(entry["url"], variables, headers, facts)
@@ -208,6 +210,7 @@ def _process(config: ServerConfig, variables: _Variables, env: dict[str, str | N
     except (OSError, ValueError):  # the start reports the reason
         program = None
     # The arguments that are files or folders decide what runs, so they are compared with their variables replaced.
+    # A typed text is left out even if it names a file.
     possible = [argument.real for argument in arguments if argument.real and "${input:" not in argument.compared]
     possible_paths = {name: os.path.join(cwd, name) for name in possible}
     existing = {name: path for name, path in possible_paths.items() if os.path.exists(path)}
@@ -241,7 +244,8 @@ class _Variables:
         end = 0  # of the latest variable
         for found in _VARIABLE.finditer(text):
             pieces.append(_public(text[end : found.start()]))
-            pieces.append(_public("${") if found[1] is None else self.value_of(key, found[1], place, name))
+            variable = found[1]  # None for the literal text `$${`
+            pieces.append(_public("${") if variable is None else self.value_of(key, variable, place, name))
             end = found.end()
         pieces.append(_public(text[end:]))
         real, shown = "".join(piece.real for piece in pieces), "".join(piece.shown for piece in pieces)
@@ -256,7 +260,7 @@ class _Variables:
             return _public(self._predefined[variable])
         source, has_default, default = variable.removeprefix("env:").partition(":-")
         if source.startswith("input:"):
-            return self._typed(key, source.removeprefix("input:"), default if has_default else None, place, name)
+            return self._typed_text(key, source.removeprefix("input:"), default if has_default else None, place, name)
         value = self._environment.get(source)
         if has_default and not value:
             return _public(default)
@@ -273,7 +277,7 @@ class _Variables:
         is_secret = is_secret_name(source) or (place in ("variable", "header") and is_secret_name(name))
         return Text(value, shown, shown if is_secret else value)
 
-    def _typed(self, key: str, id: str, default: str | None, place: _Place | None, name: str) -> Text:
+    def _typed_text(self, key: str, id: str, default: str | None, place: _Place | None, name: str) -> Text:
         if place is None:
             raise self._error(key, f"${{input:{id:.100}}} cannot be used here; {_NO_INPUT}")
         value = self._inputs.get(id)
@@ -333,9 +337,10 @@ class _Variables:
         return tuple(found)
 
     def _with_source(self, key: str, text: str, place: _Place, name: str) -> Text:
-        """Replace the variables in a text. Unless it is just one variable, note the file as a source too."""
+        """Replace the variables in a text. Note the file as a source too, unless the text is one recorded variable."""
         expanded = self.expand(key, text, place, name)
-        if (place, name) not in self._settings or not _VARIABLE.fullmatch(text):
+        is_recorded = (place, name) in self._settings  # by `value_of`, unless the value is public
+        if not (is_recorded and _VARIABLE.fullmatch(text)):
             self._note(Setting(place, name, "file", value=_without_secret(name, expanded.shown)))
         return expanded
 
