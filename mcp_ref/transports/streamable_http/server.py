@@ -60,7 +60,7 @@ class StreamableHttpEndpoint:
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
         scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
-        parameters: Function that returns the headers that mirror a tool's arguments, by the tool's name.
+        parameters: Function that takes a tool's name, and returns the headers that mirror the tool's arguments.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class StreamableHttpEndpoint:
         errors = None if isinstance(message, Request) else _encoded_errors(message, session)
         if errors is not None:
             if session is not None and isinstance(message, Malformed) and message.expects_no_response:
-                session.receive(message, frame)  # an invalid response, which makes the server's own request fail
+                session.receive(message, frame)  # an invalid response: the server's request fails
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
             return None
@@ -168,7 +168,7 @@ class StreamableHttpEndpoint:
         if self._keeps_requests:
             note_requests(session, message)
         session.receive(message, frame)
-        exchange.forget_body()  # the caller's share of `EndpointLimits.request_bytes` counts the message now
+        exchange.forget_body()  # from now on, `EndpointLimits.request_bytes_per_caller` counts the message
         return None
 
     def _find_ready(self, id: str) -> HttpSession | None:
@@ -196,7 +196,7 @@ class StreamableHttpEndpoint:
             session.receive(message, exchange.request.body)
             await asyncio.shield(session.initialized)
         finally:
-            if not (session.initialized.done() and session.initialized.result()):
+            if not (session.initialized.done() and session.initialized.result()):  # (False after an error)
                 self.table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
@@ -291,7 +291,7 @@ async def _replay(session: HttpSession, response: StreamingResponse, missed: lis
                 break
         missed = None  # free the list, so that only the store, with its limits, keeps events for a slow client
         await response.drain()
-        missed = session.events_after(last_sent) if not response.ended.done() else []
+        missed = session.events_after(last_sent) if not response.ended.done() else []  # None if one was dropped
     if missed is None:
         response.close()
 
@@ -307,6 +307,6 @@ def _encoded_errors(message: Incoming, session: HttpSession | None) -> bytes | N
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
         return None  # in a batch with a request, the dispatcher sends the errors together with the responses
-    omit_id = session is None or session.revision.error_id_optional  # without a session, as in 2025-11-25
+    omit_id = session is None or session.revision.error_id_optional  # without a session, leave it out
     errors = [ErrorResponse(fault.id, fault.error, omit_id=omit_id) for fault in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])
