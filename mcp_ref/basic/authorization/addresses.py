@@ -65,7 +65,7 @@ def _base(origin: Origin) -> str:
 
 
 def canonical_resource(url: str) -> str:
-    """Return the canonical URI of the MCP server at a URL, which is its `resource` if it publishes none.
+    """Return the canonical URI of the MCP server at a URL. A server without metadata has it as its `resource`.
 
     The query is left out, because it may be a secret. Raise ValueError for a URL that is not http or https.
     """
@@ -75,7 +75,7 @@ def canonical_resource(url: str) -> str:
 
 
 def authorization_base_url(url: str) -> str:
-    """Return the origin of a URL, which in 2025-03-26 is also the authorization server of the MCP server there."""
+    """Return the authorization server of the MCP server at a URL in 2025-03-26: the origin of this URL."""
     # [2025-03-26 basic/authorization#authorization-base-url] the client MUST discard the path
     return _base(origin_of(url))
 
@@ -170,17 +170,18 @@ def reach_of(address: str) -> Reach:
 
 
 def may_connect(address: str, server: str, private_networks: bool = False) -> bool:
-    """Return True if a URL that the MCP server at the IP address `server` named may lead a client to `address`.
+    """Return True if a client may connect to the IP address `address`, for a URL that an MCP server has named.
 
-    A server may lead no further inside than to its own kind of network, because one on the internet could otherwise use
-    the client to attack the private network. So `http://169.254.169.254/`, the secrets of a cloud machine, is never
-    requested. With `private_networks`, servers on the internet may lead into the private network.
+    `server` is the IP address of that MCP server, which may lead the client no further inside than to its own kind of
+    network, because a server on the internet could otherwise use the client to attack the private network. So
+    `http://169.254.169.254/`, the secrets of a cloud machine, is never requested. With `private_networks`, servers on
+    the internet may lead into the private network.
     """
     if address == server:
         return address not in ("0.0.0.0", "::")  # by which a system may connect to any address of this machine
     allowed = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
     server_reach = reach_of(server)
-    if server_reach is not Reach.NOWHERE:
+    if server_reach is not Reach.NOWHERE:  # the highest number, which would allow everything
         allowed = max(allowed, server_reach)
     return reach_of(address) <= allowed
 

@@ -76,8 +76,8 @@ def redirect_target(url: str, location: str) -> str:
         old, new = origin_of(url), origin_of(target)
     except ValueError as error:
         raise ValueError(f"the server redirects to an unusable URL: {error}") from None
-    upgraded = Origin("https", old.host, 443)
-    if new != old and not (new == upgraded and old.port == 80):
+    is_upgrade = old.port == 80 and new == Origin("https", old.host, 443)
+    if new != old and not is_upgrade:
         raise ValueError(f"the server redirects to another origin; if you trust that URL, use it: {target!r:.200}")
     return target
 
