@@ -22,8 +22,8 @@ from .http import FINISH_SECONDS, HttpApp
 from .http_options import HttpOptions
 
 LAST_REQUEST_SECONDS: Final = 0.5
-"""Time for the last requests to arrive after the port is closed, in seconds, if the server has drained (main.py). They
-get 503, and the load balancer gives them to another process."""
+"""Time in which open connections still accept requests after the port is closed, in seconds, if the server has drained
+(main.py). Such a request gets 503, and the load balancer gives it to another process."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})

@@ -66,7 +66,7 @@ def add_middleware(catalog: Catalog, function: Middleware) -> None:
         raise TypeError(f"middleware must be async: write {wanted}, not {function!r:.100}")
     if catalog.service.members:  # sessions and HTTP applications
         raise RuntimeError("the server serves clients already: add middleware before it serves")
-    catalog.middleware.insert(0, partial(_wrap, function))  # the innermost is the first of the list, and was added last
+    catalog.middleware.insert(0, partial(_wrap, function))  # the list begins with the innermost
     catalog.routes.clear()  # because their handlers lack the new middleware
 
 
