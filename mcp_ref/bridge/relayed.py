@@ -7,8 +7,8 @@ one hop (client to bridge, or bridge to server), so they are never copied to the
 fields of a stateless request, such as the client's capabilities.
 
 A cursor, a task id or a `requestState` of a server is *sealed* for an authenticated caller (the principal): the client
-gets a signed text that contains it and the server's name, so no client can use the one of another user. If there are
-several servers, every cursor is sealed, even without authentication, because the server's name has to be found again.
+gets a signed text that contains it and the server's name, so that no other user can use it. If there are several
+servers, every cursor is sealed, even without authentication, because the bridge has to find the server's name again.
 
 Threats:
     bridge-foreign-cursor: A client reads another user's list or task with a cursor or task id that it has seen
@@ -44,7 +44,7 @@ HOP_META: Final = frozenset({
 SIGNATURE_BYTES: Final = 16
 """Length of the signature of a sealed text, in bytes."""
 
-_SHAPE = "bridge.relayed:RelayedObject"  # the form in which a `Method` names a dataclass
+_RELAYED_OBJECT = "bridge.relayed:RelayedObject"  # a `Method` names its dataclasses as "module:class"
 
 
 @dataclass
@@ -57,6 +57,7 @@ class RelayedObject(CustomData):
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
+        # The codec then reads this object, whose keys are the fields of the class.
         return {"members": wire, "_meta": wire.get("_meta")}
 
 
@@ -92,8 +93,8 @@ class RelayedMethods(dict[str, CustomMethod]):
         def receive(params: CustomData) -> None:
             self._receive(name, params.members)
 
-        result = None if "notifications/" in name else _SHAPE
-        return CustomMethod(Method(name, "both", _SHAPE, result), serve, receive)
+        result = None if "notifications/" in name else _RELAYED_OBJECT
+        return CustomMethod(Method(name, "both", _RELAYED_OBJECT, result), serve, receive)
 
 
 def without_hop_meta(wire: Object) -> Object:

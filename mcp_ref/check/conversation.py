@@ -6,11 +6,11 @@
             print(finding.text)
     conversation.close()
 
-It judges each side only by the declarations of both (revision, capabilities, tools), and reports only faults that it
-has seen. A conversation can begin in the middle, lose events, or mix several connections: then missing facts count as
+It judges both sides by their declarations only (revision, capabilities, tools), and reports only faults that it has
+seen. A conversation can begin in the middle, lose events, or mix several connections: then missing facts count as
 unknown, and no rule relies on them.
 
-Used by: cli/check.py, recorder/. Below: exchanges.py, findings.py, and the modules of the pages
+Used by: cli/check.py, recorder/. Uses: exchanges.py, findings.py, and a module for each page of the specification
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from __future__ import annotations
 from typing import Final
 
 from ..revisions import Revision, revision_named
-from . import (  # noqa: F401 - the modules of the pages register their rules
+from . import (  # noqa: F401 - each module registers the rules of one page
     authorization,
     caching,
     cancellation,
@@ -65,7 +65,7 @@ class Conversation:
     def __init__(self, revision: Revision | str | None = None, head: Head | None = None) -> None:
         self._named_revision = revision_named(revision) if isinstance(revision, str) else revision
         self._head = head
-        self._number = 0
+        self._number = 0  # of the latest event
         self._unread = 0
         """Number of messages of closed dialogues that were not judged (see `Dialogue.unread`)."""
         self._table = FindingTable()
@@ -143,5 +143,5 @@ class Conversation:
 
 
 def _mixes_clients(dialogue: Dialogue) -> bool:
-    """Return True if the dialogue has messages of legacy clients without a session id."""
+    """Return True if the dialogue has messages of legacy clients without a session id, perhaps of several clients."""
     return dialogue.is_shared and dialogue.modern_revision is None and dialogue.first_event is not None
