@@ -82,7 +82,7 @@ def application(
             bodies.remove(exchange)
             await exchange.finish()
         if own_task.cancelling() > earlier_cancellations:
-            raise asyncio.CancelledError  # which the handler has turned into a response
+            raise asyncio.CancelledError  # again, because the handler has caught it, and sent a response
 
     return app
 
@@ -155,7 +155,8 @@ class AsgiExchange:
 
     async def read_body(self) -> None:
         declared = self.request.headers.get("content-length") or ""
-        if declared.isdecimal() and (len(declared) > 15 or int(declared) > self._body_size):
+        is_too_long = len(declared) > 15  # tested first, because `int` raises for thousands of digits
+        if declared.isdecimal() and (is_too_long or int(declared) > self._body_size):
             raise BodyError(413, f"the body is larger than {self._body_size} bytes")
         while self._has_more_body:
             message = await self._receive()
@@ -168,7 +169,7 @@ class AsgiExchange:
             self._bodies.update(self, len(self._body), self._refuse_body)
             if self._body_refusal is not None:
                 raise self._body_refusal
-        self._bodies.update(self, len(self._body), None)
+        self._bodies.update(self, len(self._body), None)  # a complete body still counts, but is never refused
         if self._body:
             self.request.body = bytes(self._body)
             self._body.clear()
@@ -196,12 +197,12 @@ class AsgiExchange:
         message = await self._receive()
         while message["type"] != "http.disconnect":
             if not self._has_more_body:
-                return  # middleware that repeats the body at every call would keep the event loop busy forever
+                return  # (middleware that returns the body at every call would make this loop endless)
             self._has_more_body = cast(bool, message.get("more_body", False))
             message = await self._receive()
         self._is_disconnected = True
         self.end_stream()
-        if self._response is None and self._on_disconnect is not None:
+        if self._response is None and self._on_disconnect is not None:  # a stream says by `ended` that it has ended
             self._on_disconnect()
 
     def end_stream(self) -> None:
