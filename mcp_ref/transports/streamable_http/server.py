@@ -104,7 +104,7 @@ class StreamableHttpEndpoint:
         for stateless in (*self.requests, *self._subscriptions):
             stateless.keep_alive()
         self.table.keep_alive()
-        return bool(self.sessions or self.requests or self._subscriptions)
+        return bool(self.sessions or self.requests or self._subscriptions)  # False stops the heartbeat
 
     async def close(self) -> None:
         self._heartbeat.close()
@@ -268,7 +268,7 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(400, f"event {last!r:.102} is unknown in this session, or a later event was dropped")
         stream = session.streams.get(name)  # None after its end
         if stream is None and last is not None:
-            missed = add_error(session, name, last, missed)
+            missed = add_error(session, name, last, missed)  # if a restart has ended the request of this stream
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         if stream is None:
             return await _replay(session, response, missed)
