@@ -32,7 +32,7 @@ async def call(
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function may return a coroutine
     except BaseExceptionGroup as group:
-        input_requests = collect_input_requests(group)  # None if the function failed, too
+        input_requests = collect_input_requests(group)  # None if there are other exceptions
         if input_requests is not None:
             raise input_requests  # noqa: B904  # no `from`, because Python stores the group as `__context__` anyway
         # Raise the failure and drop any input requests, because no reply of the user could prevent the failure.
@@ -53,15 +53,15 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError or ValueError if an option cannot be encoded, because every list request would then fail."""
-    if options:
+    """Raise TypeError or ValueError if JSON cannot hold an option, which would make each list request fail."""
+    if options:  # without options, the description has only texts and a generated schema
         encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 
 
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
-    """Return the signature of an author's function. Raise TypeError if it is unusable, or has a wrong default."""
+    """Return `signature_of` an author's function. Raise TypeError if it is unusable, or has a wrong default."""
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
     signature.check_defaults()
     return signature

@@ -8,7 +8,7 @@ called with an `Approval` of one of these kinds:
     variable      before a file that is not the user's own sets a dangerous variable, such as PATH (dangers.py)
     roots         before a server gets directories
     definition    a tool has changed since it was approved, is new, or has hidden characters
-    call          before a tool is called; `after` names the servers whose results the model may have seen
+    call          before a tool is called; `Approval.after` has the servers whose results the model may know
     read, prompt  before a resource or a prompt goes to the model
     sample        the server requests a message from the model
     sampled       before the server gets this message
@@ -52,7 +52,7 @@ class Setting:
     """A text that a server gets when it starts, and its source."""
 
     place: Literal["argument", "variable", "header", "url"]
-    """The part of the start that contains the text. A variable is an environment variable of the process."""
+    """The kind of text: a command-line argument, an environment variable, a header of each request, or the URL."""
     name: str
     """The name of the variable or header, or the argument as written. Empty for the URL."""
     source: Literal["file", "envFile", "environment", "input", "removed"]
@@ -61,8 +61,8 @@ class Setting:
     of: str = ""
     """The name of the variable in the user's environment, or the id of the input."""
     value: str = ""
-    """The text that the file sets, without secrets: `***`, or `${NAME}` for a variable of the user's environment. For
-    an input, the default, which the server gets if the user types nothing."""
+    """The text that the file sets. Secrets are shown as `***`, and the user's variables as `${NAME}`. For an input, the
+    default, which the server gets if the user types nothing."""
 
     def text(self, host: str | None) -> str:
         """Return the name and the source as text. `host` is the host to which headers and the URL are sent."""
@@ -87,8 +87,8 @@ class Approval:
     origin: Origin
     """The program, the model, or the server, whichever makes the request."""
     name: str = ""
-    """The full name of a tool or prompt, or a URI. For a request of the server, the call that is running, if only one
-    is."""
+    """The full name of a tool or prompt, or a URI. For a request of the server, the only call in flight, or "" if
+    there is none or more than one."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
     program: str | None = None
@@ -100,7 +100,7 @@ class Approval:
     cwd: str | None = None
     """Absolute path of the folder in which the program starts."""
     settings: tuple[Setting, ...] = ()
-    """The environment variables and headers that the server gets, and all uses of the user's variables."""
+    """Environment variables and headers for the server, and arguments or a URL with variables or inputs of the user."""
     url: str | None = None
     """The URL with its true host. `${NAME}` means the same as in `argv`."""
     arguments: Mapping[str, object] | None = None
@@ -154,7 +154,8 @@ class Approval:
             facts.insert(0, ("program", "not found"))
         if self.tool is not None:
             for field in fields(Tool):
-                now, old = getattr(self.tool, field.name), getattr(self.before, field.name, None)
+                now = getattr(self.tool, field.name)
+                old = getattr(self.before, field.name, None)  # None without `before`, which `text` leaves out
                 if self.before is None or now != old:  # for a changed tool, only the fields that differ
                     facts += [(f"before.{field.name}", old), (f"tool.{field.name}", now)]
         return [*facts, ("trusted", self.trusted)]

@@ -109,7 +109,8 @@ class Parser:
         """Parse the quantifier after an atom, if there is one, such as `*` or `{2,3}`."""
         if self.position >= len(self.source) or self.source[self.position] not in "*+?{":
             return atom
-        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")  # `*?` matches the same texts as `*`
+        # `*?` accepts the same texts as `*`, so the second `?` is dropped
+        found = self._take_match(r"([*+?]|\{(\d+)(,(\d*))?\})\??")
         if found is None:
             return atom
         sign, lower, comma_and_upper, upper = found.groups()
@@ -171,10 +172,10 @@ class Parser:
             return _character(_CONTROL_ESCAPES[char])
         if char == "b":  # in a class; elsewhere, `_term` has taken it as a boundary
             return _character(8)
-        if char == "0" and not self._take_match(r"(?=\d)"):
+        if char == "0" and not self._take_match(r"(?=\d)"):  # the lookahead takes no text
             return _character(0)
         if char == "c" and (found := self._take_match("[A-Za-z]")):
-            return _character(ord(found[0]) % 32)
+            return _character(ord(found[0]) % 32)  # `\cA` is 1, `\cB` is 2
         if char in "xu" and (code := self._code_point(char)) is not None:
             return _character(code)
         if char.isascii() and char.isalnum():
@@ -190,7 +191,9 @@ class Parser:
         if pair:  # a surrogate pair: each half has 10 bits of the number
             return 0x10000 + ((int(pair[1], 16) & 0x3FF) << 10) + (int(pair[2], 16) & 0x3FF)
         found = self._take_match(r"([0-9a-fA-F]{4})|\{0*([0-9a-fA-F]{1,6})\}")
-        code = int(found[1] or found[2], 16) if found else maxunicode + 1
+        if found is None:
+            return None
+        code = int(found[1] or found[2], 16)
         return code if code <= maxunicode else None
 
     def _property(self, negated: bool) -> CharacterSet:
@@ -203,7 +206,8 @@ class Parser:
         if short not in _CATEGORIES.values():
             raise self._error("unknown character property")
         self.uses_categories = True
-        return CharacterSet([], [(negated, ("Lu", "Ll", "Lt") if short == "LC" else (short,))])
+        categories = ("Lu", "Ll", "Lt") if short == "LC" else (short,)  # no character has LC, which stands for three
+        return CharacterSet([], [(negated, categories)])
 
     def _class(self) -> CharacterSet:
         """Parse the rest of a class such as `[^a-z_]`, after the bracket that opens it."""
