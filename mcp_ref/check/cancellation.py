@@ -46,7 +46,7 @@ def own_request(message: Message) -> Verdict:
 def server_cancels_subscription(message: Message) -> Verdict:
     """A server cancels only subscriptions/listen."""
     call = message.receiver.calls.find(message.body.get("requestId"))
-    if call is None or call.method == "subscriptions/listen" or not call.is_known:
+    if call is None or call.method == "subscriptions/listen" or not call.has_known_params:
         return None
     return Fault(f"the server cancels {call.method}", (call.event,))
 

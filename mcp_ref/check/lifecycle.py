@@ -59,7 +59,7 @@ def server_waits_for_initialized(message: Message) -> Verdict:
 @rule(MUST, f"{_PAGE}#initialization-6", "close")
 def initialized_is_sent(dialogue: Dialogue) -> Verdict:
     """After the result of initialize, the client sends notifications/initialized."""
-    used = dialogue.used_before_initialized
+    used = dialogue.early_use_event
     if used is None or dialogue.initialized_event is not None or not dialogue.is_fully_seen or dialogue.is_shared:
         return None
     return Fault("the client used the session, but never sent notifications/initialized", (used,), "client")

@@ -42,7 +42,7 @@ def asked_for_logs(message: Message) -> Verdict:
         calls = list(message.receiver.calls.values())
     else:
         return None
-    if any(_requested_level(call) is not None or not call.is_known for call in calls):
+    if any(_requested_level(call) is not None or not call.has_known_params for call in calls):
         return None
     text = "a log message is sent, but no request in flight asked for log messages"
     return Fault(text, tuple(call.event for call in calls[:1]))

@@ -109,8 +109,8 @@ def _begin(message: Message, call: Call) -> None:
     if call.token is not None:
         message.sender.tokens[call.token] = call
     is_early = dialogue.negotiated_event is not None and dialogue.initialized_event is None and message.side == "client"
-    if is_early and dialogue.used_before_initialized is None and message.method not in ("ping", "initialize"):
-        dialogue.used_before_initialized = message.event
+    if is_early and dialogue.early_use_event is None and message.method not in ("ping", "initialize"):
+        dialogue.early_use_event = message.event
 
 
 def _finish(message: Message) -> None:
@@ -236,7 +236,7 @@ def _remember_page(message: Message, call: Call) -> None:
         dialogue.cursors[message.method, cursor] = message.event, message.body.get("cacheScope")
     if message.method != "tools/list":
         return
-    if call.is_known and call.params.get("cursor") is None:
+    if call.has_known_params and call.params.get("cursor") is None:
         dialogue.tools.clear()
         dialogue.tools.forgot = False  # the first page begins a list of which nothing is forgotten
     for tool in objects(message.body.get("tools")):

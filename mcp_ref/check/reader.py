@@ -221,7 +221,7 @@ def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
 def _remember_request(id: object, source: Source) -> None:
     """Remember an unreadable request, because the other side can respond to its id."""
     if isinstance(id, str | int) and not isinstance(id, bool):
-        call = Call(source.number, id, "", {}, source.side, None, None, source.exchange, is_known=False)
+        call = Call(source.number, id, "", {}, source.side, None, None, source.exchange, has_known_params=False)
         source.dialogue.party(source.side).calls[id] = call
 
 

@@ -78,7 +78,7 @@ NEEDS: Final[dict[str, Callable[[Any], bool]]] = {
     # a message is a line of standard input or output
     "stdio": lambda message: message.dialogue.transport == "stdio",
     # the request of the response is known, with its params
-    "call": lambda message: message.call is not None and message.call.is_known,
+    "call": lambda message: message.call is not None and message.call.has_known_params,
     # the exchange is with the MCP server, and not with an authorization server
     "endpoint": lambda exchange: exchange.is_at_endpoint,
     # the exchange is a POST, GET or DELETE of Streamable HTTP

@@ -2,7 +2,8 @@
 
 A *dialogue* is a session of the legacy era, or the stateless requests on one pipe or to one URL. All tables are
 bounded, so that a long recording needs no more memory than a short one. A fact that the recording cannot show is
-unknown (None), and rules do not judge by it.
+unknown (None), and rules do not judge by it. Fields `event` and `..._event` are numbers of events in the recording, but
+`event_id` and `event_count` are about server-sent events. `masked` is True if `***` replaces a secret.
 
 Used by: the modules of check/ that have rules, memory.py, reader.py, exchanges.py, findings.py, conversation.py
 """
@@ -86,6 +87,7 @@ class Call:
     """The capabilities of the client in the `_meta` of a stateless request; None in the legacy era."""
     exchange: Exchange | None = None
     token: RequestId | None = None
+    """The progress token in its `_meta`."""
     progress: float | None = None
     """The latest `progress` that was reported."""
     cancelled_event: int | None = None
@@ -100,7 +102,7 @@ class Call:
     """Digest of the method and the params. Set once the result asks for input."""
     input_keys: tuple[str, ...] = ()
     """The keys of the input requests in the result."""
-    is_known: bool = True
+    has_known_params: bool = True
     """False if the params are unknown: the recording has only the start of the message, or they were forgotten."""
     masked: bool = False
     size: int = 0
@@ -109,7 +111,7 @@ class Call:
     def shrink(self) -> None:
         """Forget the params of a request that has its response, if they are large."""
         if self.size > MAX_KEPT_PARAMS:
-            self.params, self.is_known = {}, False
+            self.params, self.has_known_params = {}, False
 
 
 @dataclass(slots=True)
@@ -150,7 +152,7 @@ class SessionEnd:
     """Number of its TCP connection, or 0 if unknown."""
 
     def was_read_before(self, exchange: Exchange) -> bool:
-        """Return True if the exchange is on the same connection, so its client has read this response."""
+        """Return True for an exchange on the same connection, whose client had to read this response first."""
         return self.connection != 0 and exchange.connection == self.connection
 
 
@@ -210,8 +212,8 @@ class Dialogue:
     """The event of `notifications/initialized`."""
     negotiated_event: int | None = None
     """The event of the result of `initialize`."""
-    used_before_initialized: int | None = None
-    """The first request of the client after the handshake, and before `notifications/initialized`."""
+    early_use_event: int | None = None
+    """The first request of the client after the result of `initialize`, and before `notifications/initialized`."""
     served_modern_event: int | None = None
     """The latest event that shows a modern server: a result that only such a server sends."""
     discover_event: int | None = None
@@ -226,12 +228,12 @@ class Dialogue:
     """The response that accepted a DELETE of the session."""
     not_found: SessionEnd | None = None
     """The latest response 404 to a request of the session. It ends the session only for the client that received it,
-    because a stranger who uses its id may get 404, too."""
+    because a stranger who sends the session's id may get 404, too."""
     is_authorized: bool = False
     """True if a request of the session had an Authorization header."""
     log_level: str | None = None
     log_level_pending: bool = False
-    """True if a `logging/setLevel` has no response yet, so either level can be in force."""
+    """True while a `logging/setLevel` has no response, so that the old or the new level can be in force."""
     tools: Bounded[str, Tool] = field(default_factory=Bounded)
     tools_are_complete: bool = False
     cursors: Bounded[tuple[str, str], tuple[int, JSON]] = field(default_factory=Bounded)
@@ -335,7 +337,7 @@ class Message:
 
     @property
     def request(self) -> Call:
-        """The `call` of the message, for rules that declare that they need it."""
+        """The `call`, for rules that judge only messages that have one (`needs="call"`)."""
         assert self.call is not None
         return self.call
 
@@ -389,7 +391,7 @@ class Exchange:
     dialogue: Dialogue
     body: bytes = b""
     is_fully_read: bool = True
-    """False if a response in it could not be read, because it is malformed or too large for the recording."""
+    """False if a message in its response was not read, because it is malformed or too large for the recording."""
     masked: bool = False
     messages: list[Message] = field(default_factory=list)
     """The messages in the body of the request."""
@@ -408,15 +410,14 @@ class Exchange:
     """The exchange whose stream this one continues."""
     response_body: bytes | None = None
     end: str = ""
-    """The `how` of its `HttpEnd`, or "" until it ends."""
+    """`HttpEnd.how`: "complete", or the side that closed the connection too early. "" until the exchange ends."""
     at: float = 0.0
     """Time of the request, in seconds."""
     ended_at: float | None = None
     """Time of the end, in seconds."""
     connection: int = 0
     other_session: Dialogue | None = None
-    """A session of another client, which shows that the server gives out session ids. Only set for a request that has
-    no session id."""
+    """For a request without a session id, the latest session: it shows that the server gives out ids."""
     revision: Revision | None = None
     is_at_endpoint: bool = True
     """False for exchanges that are not at the MCP endpoint, such as those of authorization."""
@@ -428,7 +429,7 @@ class Exchange:
 
     @property
     def is_mcp(self) -> bool:
-        """True for Streamable HTTP. Browsers and proxies send OPTIONS and HEAD for themselves."""
+        """True for Streamable HTTP, except for OPTIONS and HEAD, which browsers and proxies send for themselves."""
         is_mcp_method = self.method in ("POST", "GET", "DELETE")
         return is_mcp_method and self.is_at_endpoint and self.dialogue.transport == "http"
 

@@ -56,7 +56,7 @@ def acknowledged_first(message: Message) -> Verdict:
 def only_requested(message: Message) -> Verdict:
     """A subscription has only notifications that its client asked for."""
     listen = subscription_of(message)
-    if listen is None or not listen.is_known:
+    if listen is None or not listen.has_known_params:
         return None
     wanted = an_object(listen.params.get("notifications"))
     if message.method == _ACKNOWLEDGED:

@@ -16,11 +16,12 @@ access to each tool, resource and prompt [2026-07-28 server/utilities/caching#se
 
 Threats:
     cache-of-another-server: A server replaces another server's results in a shared cache: it has the same command in
-        another directory, and marks its results as public. The key contains everything that selects a server.
+        another directory, and marks its results as public. The key contains the directory and the environment, too.
     cache-of-another-user: Another user of the cache gets a private result by sending the same request. The key of a
         private result contains the user's credential.
     stale-spelling: A server or a proxy keeps an outdated resource in the cache by announcing the change with another
-        spelling of its URI. A notification drops the results of all spellings, and a result is only for its exact URI.
+        spelling of its URI. A notification drops the results for all spellings, and a request is served only with a
+        result for exactly its own URI.
 
 Spec:  2026-07-28 server/utilities/caching; schema: CacheableResult
 Wire:  {"jsonrpc": "2.0", "id": 1, "result": {"resultType": "complete", "tools": [], "ttlMs": 300000,
@@ -100,7 +101,7 @@ def hints_by_method(
         ttl: Seconds for all methods, or a mapping from methods to seconds. A missing method has 0 seconds.
         scope: Scope for all methods, or a mapping from methods to scopes. A missing method has "public".
     """
-    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have the same cacheScope
+    # [2026-07-28 server/utilities/caching#interaction-with-pagination] all pages MUST have one cacheScope, the method's
     ttls = ttl if isinstance(ttl, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, ttl)
     scopes = scope if isinstance(scope, Mapping) else dict.fromkeys(DISCOVER_AND_LISTS, scope)
     for method in (*ttls, *scopes):
@@ -235,7 +236,7 @@ def _keys(server: Hashable, credential: Hashable, method: str, params: Object) -
         return ()
     # [2026-07-28 server/utilities/caching#cache-key] a cache MUST NOT reuse a result for a request with other params
     text = json.dumps({name: value for name, value in params.items() if name != "_meta"}, sort_keys=True)
-    # [2026-07-28 server/utilities/caching#cache-scope-field] and MUST NOT share private results across credentials
+    # [2026-07-28 server/utilities/caching#cache-scope-field] a cache MUST NOT share private results across credentials
     return _Key(server, method, text, credential), _Key(server, method, text, None)
 
 
