@@ -49,7 +49,7 @@ class ShapeError(ValueError):
         return f"{self.path or 'value'}: expected {self.expected}, got {_describe_value(self.got)}"
 
 
-_MISSING: Final = "\0missing"  # stands for an absent member as `ShapeError.got`, which must be JSON
+_MISSING: Final = "\0missing"  # `ShapeError.got` of an absent member: a text, because `got` must be JSON
 
 
 def _describe_value(value: JSON) -> str:
@@ -75,7 +75,7 @@ class Codec:
     def encode(self, value: object) -> Object:
         """Return the JSON object of a dataclass.
 
-        Raise TypeError for a field of the wrong type. Raise NotInRevision if the revision lacks one that must be sent.
+        Raise TypeError for a field of the wrong type, NotInRevision if the revision lacks a field that must be sent.
         """
         return (self._writers.get(type(value)) or self._class_writer(type(value)))(value)
 
@@ -87,7 +87,7 @@ class Codec:
     def _class_writer(self, cls: type) -> _WriteObject:
         availability: Availability | None = getattr(cls, "availability", None)
         if availability is None or availability.covers(self.revision):
-            write = self._member_writer(cls)
+            write = self._fields_writer(cls)
         else:
             write = functools.partial(self._write_fallback, availability)
         self._writers[cls] = write
@@ -98,9 +98,9 @@ class Codec:
             raise NotInRevision(f"{type(value).__name__} does not exist in revision {self.revision}")
         return self.encode(availability.fallback(value))
 
-    def _member_writer(self, cls: type) -> _WriteObject:
+    def _fields_writer(self, cls: type) -> _WriteObject:
         revision = self.revision
-        # attribute, value that is not written, (JSON name, writer, default, types that need no check, annotation)
+        # attribute, value that is not written, and a row to write another value (unpacked below)
         plan: list[tuple[str, object, tuple[str, _Write | None, object, tuple[object, ...], object]]] = []
         refused: list[tuple[str, str, object]] = []
         for each in members_of(cls):
@@ -117,14 +117,14 @@ class Codec:
 
         def write(value: object) -> Object:
             wire: Object = {}
-            # `getattr` takes longer, but reads also the fields of a class with slots
+            # `__dict__` is faster, but has neither slots nor the defaults of fields that `__init__` does not set
             members = value.__dict__ if has_dict else {name: getattr(value, name) for name, *_ in plan}
             for attribute, omitted, row in plan:
                 member = members[attribute]
                 if member is omitted:
                     continue
-                name, convert, default, usual, hint = row
-                # `fits` is slow, and the default needs no check
+                name, convert, default, usual, hint = row  # a tuple of its own, because most fields are not written
+                # the slow `fits` is needed only if the value is not the default, and its type is unusual
                 if member is not default and type(member) not in usual and not fits(hint, member):
                     raise wrong_type(cls, attribute, member)
                 wire[name] = convert(member) if convert else member
@@ -144,7 +144,7 @@ class Codec:
         if origin is dict:
             member = self._writer(args[1], place)
             return None if member is None else lambda values: {k: member(v) for k, v in cast(Object, values).items()}
-        classes = dataclasses_of(hint)
+        classes = dataclasses_of(hint)  # () unless the type is a dataclass, or a union of nothing but dataclasses
         if classes:
             return self._object_writer(classes, place)
         inner = without_none(hint)
@@ -153,7 +153,7 @@ class Codec:
             if write_inner is None:
                 return None
             return lambda value: None if value is None else write_inner(value)
-        is_union = origin in (Union, types.UnionType)
+        is_union = origin in (Union, types.UnionType)  # of a dataclass and a type that is JSON already
         return self._write_any if is_union and any(map(dataclasses_of, args)) else None
 
     def _object_writer(self, classes: tuple[type, ...], place: str) -> _Write:
@@ -180,7 +180,7 @@ class Codec:
 
     def _class_reader(self, cls: type) -> _Read:
         revision = self.revision
-        # JSON name -> attribute, reader, type whose values need no reader, True if it is required but may be null
+        # JSON name -> attribute, reader, type whose values need no reader, True for a required member that may be null
         plan: dict[str, tuple[str, _Read | None, object, bool]] = {}
         required: dict[str, str] = {}  # JSON name -> expected type
         constants: dict[str, JSON] = {}  # JSON name -> the only value, which is also the default
@@ -295,7 +295,7 @@ class Member(NamedTuple):
     name: str  # in JSON: `mimeType` for the attribute `mime_type`, `_meta` for `meta`
     hint: object  # the type, without the `Availability`
     availability: Availability
-    default: object  # `dataclasses.MISSING` if the field has no default, or a factory
+    default: object  # `dataclasses.MISSING` if there is none, or only a factory
     is_optional: bool  # True if there is a default, or a factory for it
     is_constant: bool  # True for a Literal of one value, such as the `type` of a content block
 

@@ -98,7 +98,7 @@ class ToolCalls:
             except ValueError as error:
                 # [2026-07-28 basic/transports/streamable-http#schema-extension] we MUST exclude the tool, SHOULD log it
                 log.warning("ignored the tool %.100r: its header annotations are invalid: %s", tool.name, error)
-        self._client.connector.parameter_headers.clear()
+        self._client.connector.parameter_headers.clear()  # in place, because the transport reads this dictionary
         self._client.connector.parameter_headers.update(headers)
         return valid
 
@@ -204,10 +204,10 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
     if result.has_structured_content:
         if not isinstance(data, dict) or data.keys() != {"result"}:
             return [data]
-        # Before 2026-07-28, servers wrap data other than objects in {"result": ...}, but an object may look alike.
+        # Before 2026-07-28, servers wrap all data but objects in {"result": ...}, but an object may have such a member.
         members = schema.get("properties")
-        expects_no_result = isinstance(members, dict) and "result" not in members
-        is_likely_wrapped = schema.get("type") != "object" or expects_no_result
+        lacks_result = isinstance(members, dict) and "result" not in members
+        is_likely_wrapped = schema.get("type") != "object" or lacks_result
         return [data["result"], data] if is_likely_wrapped else [data, data["result"]]
     if len(result.content) != 1 or result.content[0].type != "text":
         return []

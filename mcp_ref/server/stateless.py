@@ -3,7 +3,7 @@
     request -> read `_meta`: the revision, the client's capabilities -> find the handler by method -> run the handler
             -> result: `complete`, or `input_required` if the handler needs input from the client
 
-A server MUST NOT rely on earlier requests, so any of its processes can serve a request that names no task
+A server MUST NOT rely on earlier requests, so any of its processes can serve a request, unless it is about a task
 [2026-07-28 basic/index#statelessness]. If a handler needs input, the server stops it, and runs it again from its first
 line when the client repeats the request with its responses (basic/mrtr.py).
 
@@ -45,8 +45,8 @@ class InputRounds:
     def __init__(self) -> None:
         self.responses: Object = {}
         self._has_state = False  # True if the request has a `requestState`
-        self._earlier_digests: Object = {}  # of the input requests of earlier rounds; "" for one with a key
-        self._digests: Object = {}  # of the input requests of this round so far
+        self._earlier_digests: Object = {}  # key -> digest of an input request of an earlier round; "" if it had `key=`
+        self._digests: Object = {}  # the same for the input requests of this round so far
 
     def read(self, request: Request, key: bytes, principal: str | None) -> None:
         """Read the responses of all rounds. Raise ProtocolError if a response or `requestState` is invalid."""
@@ -80,7 +80,7 @@ class InputRounds:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
         if digest and not self._has_state:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
-                                "requestState of the result with this input request")  # fmt: skip
+                                "requestState that came with its input request")  # fmt: skip
         if self._earlier_digests.get(key, "") != digest:
             del self.responses[key]
             log.info("input request %s (%s) has changed, so its response is ignored; key= would keep it", key, method)
@@ -155,7 +155,7 @@ class StatelessRequest(Channel):
         try:
             response = self.rounds.response_to(method, self.codec.encode(params), key)
         except mrtr.HandlerNeedsInput:
-            await asyncio.sleep(0)  # otherwise an eager task would end its TaskGroup before the other tasks begin
+            await asyncio.sleep(0)  # so that a TaskGroup of eager tasks starts all of them before the first one ends it
             raise
         try:
             return self.codec.decode(result, response)
@@ -171,11 +171,11 @@ class StatelessRequest(Channel):
         self.may_need_input = request.method in mrtr.MULTI_ROUND_TRIP_METHODS
         is_retry = "inputResponses" in request.params or "requestState" in request.params
         if self.may_need_input and is_retry and request.method not in self.catalog.custom_methods:
-            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge's handlers do so themselves
+            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge's custom methods read later
         return params
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
-        """Return an error without legacy codes, and -32042 (URLs to visit) as a request for input, if possible."""
+        """Return an exception: for -32042 (URLs to visit), an input request if possible; otherwise, a modern error."""
         from ..features.elicitation import url_elicitations  # lazy: few requests fail
 
         visits = url_elicitations(error) if self.may_need_input else {}
@@ -211,7 +211,7 @@ async def serve_request(
     _check_meta(channel, route.method)
     params: object = channel.read(request, route.params_type)
     try:
-        try:  # a second one, because `to_modern_error` may return HandlerNeedsInput, which the first one handles
+        try:  # inside the other `try`, which also handles the HandlerNeedsInput that `to_modern_error` may return
             context = Context(channel, request.id, params.meta, principal)  # type: ignore[attr-defined]
             result = await route.handler(params, context)
         except RemoteError:
