@@ -5,9 +5,9 @@
     progress, log messages           -> the call to which they belong -> the caller
     other notifications              -> the caller's legacy session
 
-A caller is a client in front of the bridge. A legacy server's message names its call only if the call is a task, so the
-bridge has to find the call otherwise. In a legacy session that is easy, because all calls are of the same user. Other
-callers with capabilities have the client for one call at a time (backs.py), so a request belongs to that call. A log
+A caller is a client in front of the bridge. A legacy server's message does not name its call, unless that is a task, so
+the bridge has to infer it. For a legacy session that is easy, because all calls are of the same user. Modern callers
+that can respond to requests get a client for one call at a time (backs.py), so a request belongs to that call. A log
 message is dropped, and counted, while calls of several callers are in flight.
 
 Spec:  basic/lifecycle (2024-11-05 to 2025-11-25), 2026-07-28 basic/versioning, basic/index#statelessness
@@ -47,11 +47,11 @@ from .relayed import RelayedMethods, RelayedObject
 
 log = logging.getLogger(__name__)
 
-LIST_SECONDS: Final = 60.0
-"""Time limit of each request that is not a call, in seconds. A call has the time limit of the client."""
+QUICK_REQUEST_SECONDS: Final = 60.0
+"""Time limit of each request that is not a call, such as a list, in seconds. A call has the client's time limit."""
 
-ROOTS_SECONDS: Final = 30.0
-"""Time that a server's request outside of a call waits for the next call, in seconds."""
+NEXT_CALL_SECONDS: Final = 30.0
+"""Time that a server's request outside of a call, such as `roots/list`, waits for the next call, in seconds."""
 
 IDLE_SECONDS: Final = 600.0
 """Time without requests after which a session's client can be closed for another session, in seconds."""
@@ -71,8 +71,8 @@ _HANDLED_HERE: Final = frozenset({
 
 
 class ServerNotes:
-    """The facts about one server that all clients for it share, as `BackServer` has them. `hosted` has the server's
-    configuration and its policy."""
+    """The facts about one server that all clients for it share; the base class of `BackServer`. `hosted` has the
+    server's configuration and its policy."""
 
     def __init__(self, hosted: HostedServer) -> None:
         self.hosted, self.name = hosted, hosted.config.name
@@ -85,7 +85,8 @@ class ServerNotes:
         """True if the bridge has only this server. Otherwise callers cannot use its tasks and extensions, whose ids
         and methods name no server. Set by `BridgeTasks`."""
         self.seal: Callable[[Object, str | None], Object] = lambda message, principal: message
-        """Function that gives a server's message task ids that only this principal can use. Set by `BridgeTasks`."""
+        """Function that replaces the task ids in a message of the server by ids that only the principal, the caller's
+        user, can use. Set by `BridgeTasks`."""
 
     def note_tools(self, page: Object) -> None:
         """Note the tools of a page: their HTTP headers, and their support for tasks."""
@@ -112,7 +113,7 @@ class BackClient(Client):
     """A client of the bridge, which passes all messages on as JSON.
 
     Args:
-        server: As for `Client`, like all `options`.
+        server: The server, as the first argument of `Client`, which also gets all `options`.
         back: The facts about the server.
         caller: The client in front for which this client is connected. Others with the same key can use it too.
     """
@@ -121,7 +122,7 @@ class BackClient(Client):
         super().__init__(server, **options)
         self.back, self.caller = back, caller
         self.key = caller.key_for_legacy_server
-        """The key of the callers that can use this client; another one if the server turns out to be modern."""
+        """The key of the callers that can use this client. Replaced if the server turns out to be modern."""
         self.calls: list[Call] = []
         """The calls in flight to which a log message or an input request of the server can belong."""
         self.is_leased = False
@@ -145,7 +146,7 @@ class BackClient(Client):
         self.connector.make_session = make_relaying_session
 
     def capabilities(self) -> ClientCapabilities:
-        """Return the caller's capabilities, except for tasks on the caller, whose methods the bridge does not relay."""
+        """Return the caller's capabilities except `tasks`: the bridge passes on no requests for tasks on the caller."""
         wire = {name: value for name, value in self.caller.capabilities.items() if name != "tasks"}
         try:
             declared = codec_for(self.caller.revision).decode(ClientCapabilities, wire)
@@ -189,8 +190,8 @@ class BackClient(Client):
             call.task_id = params.get("taskId")
         needs_input = method in MULTI_ROUND_TRIP_METHODS or method == "tasks/result"
         if not is_modern and self.caller.session is None and not needs_input:
-            # A legacy server requests no input for this method. If it were in `calls`, `_call_of` could not tell to
-            # which of two calls of a pool's client a request belongs.
+            # A legacy server requests no input for this method. If it were in `calls` beside the call that has leased
+            # this client, `_call_of` could not tell to which of the two a request belongs.
             return await self._request(session, method, params, call, timeout)
         self.calls.append(call)
         self._call_began.set()
@@ -253,8 +254,8 @@ class BackClient(Client):
         return ProtocolError(INTERNAL_ERROR, f"{self.back.name}: {fault}{effect if method == 'tools/call' else ''}")
 
     def _meta_for(self, call: Call, meta: Object) -> Object:
-        """Return the `_meta` of a stateless request. `meta` is that of the caller's own request, whose capabilities
-        count for this request only, because all callers of a principal share the client."""
+        """Return the `_meta` of a stateless request. `meta` is the `_meta` of the caller's own request. The
+        capabilities are the call's and not the client's, because all callers of a principal share the client."""
         capabilities = call.capabilities
         extensions = capabilities.get("extensions")
         if call.revision is not self.revision:
@@ -263,6 +264,7 @@ class BackClient(Client):
                 declared.extensions = {TASKS_EXTENSION: {}}
             capabilities = codec_for(self.revision).encode(declared)
         elif not self.back.is_only_server and isinstance(extensions, dict):
+            # callers cannot use the tasks of one server among several
             without_tasks: Object = {name: each for name, each in extensions.items() if name != TASKS_EXTENSION}
             capabilities = {**capabilities, "extensions": without_tasks}
         fields: Object = {**meta, **self.session.request_meta, CLIENT_CAPABILITIES: capabilities}
@@ -302,7 +304,7 @@ class BackClient(Client):
             return
         pending = self.session.dispatcher.pending.get(token)
         if pending is not None and pending.on_progress is not None:
-            pending.on_progress(params)  # that of `_request`
+            pending.on_progress(params)  # the function `progressed` of `_request`
         elif token in self._task_tokens:  # the request has its result, but the task that it has created still runs
             self._pass_task_progress(params, self._task_tokens[token])
 
@@ -346,12 +348,12 @@ class BackClient(Client):
         """Return the call to which a message of the server belongs; None if that is unknown.
 
         A message that names a task belongs to the call that awaits the task. Any other belongs to the only call in
-        flight or, in a session, to one of them, since all of them are of the same user. The newest one is chosen,
-        because a client of 2024-10-07 cannot cancel an older one, but may have closed its stream.
+        flight or, in a session, to the newest one, since all calls of a session are of the same user. An older one is
+        less likely: a client of 2024-10-07 may have given it up by closing its stream, as it cannot cancel.
         """
         related = _meta_of(params).get(RELATED_TASK)
         task_id = related.get("taskId") if isinstance(related, dict) else None
-        calls = [call for call in self.calls if call.task_id == task_id]  # without a task, each id is null
+        calls = [call for call in self.calls if call.task_id == task_id]  # both are None without a task
         if not calls and task_id is None:
             calls = self.calls  # all of them await tasks, but a server can leave the task out
         elif not calls:  # the task can be so new that its call does not know its id yet
@@ -370,7 +372,7 @@ class BackClient(Client):
         try:
             while True:
                 await asyncio.wait([asking], timeout=KEEP_ALIVE_SECONDS)
-                if asking.cancelled():  # together with the task whose input the server requires
+                if asking.cancelled():  # together with the call for which the server needs input
                     raise ProtocolError(INTERNAL_ERROR, f"{method}: the call was cancelled meanwhile")
                 if asking.done():
                     return asking.result()
@@ -403,9 +405,9 @@ class BackClient(Client):
         session = self.caller.session
         if session is not None:
             await asyncio.shield(session.initialized)  # now its revision and its capabilities are known
-            return OutsideCall(Context(session, -1, None), self.back.losses)
+            return OutsideCall(Context(session, -1, None), self.back.losses)  # no request id, no `_meta`
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ROOTS_SECONDS):
+            async with asyncio.timeout(NEXT_CALL_SECONDS):
                 await self._call_began.wait()
         return self._call_of(params)
 

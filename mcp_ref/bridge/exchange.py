@@ -25,7 +25,7 @@ from ..jsonrpc.errors import McpError, ProtocolError, RemoteError
 from ..jsonrpc.messages import INTERNAL_ERROR, METHOD_NOT_FOUND, Object
 from ..revisions import SPECIFIED, find_method
 from ..server.context import Context
-from .back_client import LIST_SECONDS, MAX_TOOLS, BackClient
+from .back_client import MAX_TOOLS, QUICK_REQUEST_SECONDS, BackClient
 from .backs import BackServer
 from .callers import caller_of
 from .calls import Call, SessionCall, complete_call, refusal
@@ -158,7 +158,7 @@ async def _await_task(client: BackClient, call: Call, created: Object) -> Object
             raise ProtocolError(INTERNAL_ERROR, f"{client.back.name} sent a malformed task: {error}") from None
 
     async def request(method: str, params: object, result_type: type[T]) -> T:
-        timeout = None if method == "tasks/result" else LIST_SECONDS
+        timeout = None if method == "tasks/result" else QUICK_REQUEST_SECONDS
         result = decoded(result_type, await client.send(method, codec.encode(params), call, timeout))
         if isinstance(result, Task):
             call.set_status(result.status_message)
@@ -182,4 +182,4 @@ async def _await_task(client: BackClient, call: Call, created: Object) -> Object
 async def exchange_on_shared_client(server: BackServer, method: str, params: Object, context: Context) -> Object:
     """Exchange a request that is not a call, over the client that the caller's requests share."""
     client = await server.shared(caller_of(context))
-    return await exchange(client, method, params, SessionCall(context, server.losses), LIST_SECONDS)
+    return await exchange(client, method, params, SessionCall(context, server.losses), QUICK_REQUEST_SECONDS)

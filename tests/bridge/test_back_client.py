@@ -88,7 +88,7 @@ async def test_back_client_reports_progress_to_the_server_while_the_user_thinks(
 async def test_back_client_serves_no_request_outside_of_a_call_but_that_for_roots(
     monkeypatch: pytest.MonkeyPatch, roots: list[str] | None
 ) -> None:
-    monkeypatch.setattr("mcp_ref.bridge.back_client.ROOTS_SECONDS", 0.01)
+    monkeypatch.setattr("mcp_ref.bridge.back_client.NEXT_CALL_SECONDS", 0.01)
     back = RawServer(tools={})
     async with linked(back, LATEST, roots=roots):
         wire = await back.wires.get()

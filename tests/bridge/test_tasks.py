@@ -238,7 +238,7 @@ async def test_bridge_awaits_a_task_without_a_time_limit_and_reports_its_progres
 
     async with linked(server, "2025-06-18") as (client, _), asyncio.timeout(10):
         await client.list_tools()
-        monkeypatch.setattr("mcp_ref.bridge.exchange.LIST_SECONDS", 0.0)
+        monkeypatch.setattr("mcp_ref.bridge.exchange.QUICK_REQUEST_SECONDS", 0.0)
         await client.call_tool("work", on_progress=lambda *report: reports.append(report))
     assert reports == [(1, 2, "half done")]
 

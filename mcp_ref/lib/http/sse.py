@@ -27,7 +27,7 @@ MAX_EVENT_BYTES: Final = 64 * 1024 * 1024
 
 # Not `bytes.splitlines`, which hides whether the last line has ended.
 _LINE_END: Final = re.compile(rb"\r\n|\n|\r")
-_LF, _CR = b"\n\r"  # integers, which Python finds in bytes faster than bytes of length 1
+_LF, _CR = b"\n\r"  # the integers 10 and 13, because `10 in data` is faster than `b"\n" in data`
 _FORBIDDEN_IN_FIELD: Final = re.compile(r"[\r\n\0]")
 
 
