@@ -2,7 +2,7 @@
 
 Rules judge a message by the state before it. Then `remember` updates the state.
 
-Used by: reader.py, exchanges.py, conversation.py, and the pages that follow a token, a subscription or a task
+Used by: reader.py, exchanges.py, conversation.py, and the modules that follow a token, a subscription or a task
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .recording import Side
 from .state import LISTS, OTHER_SIDE, Call, Dialogue, Exchange, Message, SeenTask, Tool, an_object, objects
 
 MAX_POLL_INTERVAL: Final = 2**31
-"""Maximum `pollInterval`, in milliseconds. A larger one counts as this, because JSON can exceed a float."""
+"""Maximum `pollInterval`, in milliseconds. Larger ones count as this, because an integer may not fit in a float."""
 
 
 def new_call(message: Message) -> Call:
@@ -55,6 +55,7 @@ def remember(message: Message, is_broken: bool) -> None:
     dialogue, call = message.dialogue, message.call
     dialogue.first_event = dialogue.first_event or message.event
     if message.kind == "request" and call is not None:
+        # clients that share an HTTP endpoint can use the same ids
         has_unique_id = not dialogue.is_shared or message.exchange is None
         if has_unique_id:
             _begin(message, call)
@@ -120,7 +121,7 @@ def _finish(message: Message) -> None:
         _finish_call(call, message)
         if message.kind == "result" and ("resultType" in body or "supportedVersions" in body):
             dialogue.served_modern_event = message.event
-    elif message.id is not None and message.id in message.receiver.calls:  # one of several requests with this id
+    elif message.id is not None and message.id in message.receiver.calls:  # `find_call` found several
         message.receiver.calls[message.id].copies -= 1
     if message.method == "server/discover" and message.code == METHOD_NOT_FOUND:
         dialogue.discover_refused_event = message.event
@@ -253,7 +254,7 @@ def _remember_input_required(message: Message, call: Call) -> None:
     call.input_keys = tuple(an_object(message.body.get("inputRequests")))
     call.digest = request_digest(call.method, call.params)
     if isinstance(state, str):
-        earlier = dialogue.states.get(state, call)
+        earlier = dialogue.states.get(state, call)  # `call` for a new state; None if different calls got this state
         is_of_one_call = earlier is not None and earlier.digest == call.digest
         dialogue.states[state] = call if is_of_one_call else None
     if not dialogue.is_shared:

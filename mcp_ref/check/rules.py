@@ -165,7 +165,7 @@ RULES: Final[list[Rule]] = []
 
 @dataclass(slots=True)
 class Sentences:
-    """The content of `sentences.txt`. A sentence that several revisions share has its id in the latest of them."""
+    """The content of `sentences.txt`. If revisions share a sentence, its id is that of the latest one."""
 
     fixes: dict[str, str] = field(default_factory=dict)
     """Name of a rule -> the advice to a side that broke it."""

@@ -1,4 +1,4 @@
-"""Stdio: one message a line, and nothing else. Deprecated features, as advice.
+"""Rules for stdio, where each line is one message, and advice against deprecated features.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25), 2026-07-28 basic/transports/stdio, deprecated
 Used by: conversation.py

@@ -40,7 +40,7 @@ In a folder that you do not trust, use python3 -P -m {PACKAGE}: without -P, Pyth
 ACCOUNT_COMMANDS = "login", "logout", "whoami"
 
 URL_OPTIONS = "--issuer", "--client-metadata-url", "--resource", "--jwks", "--allow-origin"
-"""The options whose value is a URL. `__main__.py` must not take it for the URL of the server."""
+"""The options whose value is a URL, which `__main__.py` must not take for the URL of the server."""
 
 ACCOUNT_EPILOG = f"""\
 URL is the address of an MCP server. After `login`, the other commands use the tokens:
@@ -133,18 +133,18 @@ def add_server_commands(command: AddCommand) -> None:
     parser.add_argument("--explain", action="store_true",
                         help="only print what the bridge keeps, converts and loses between two revisions")  # fmt: skip
     parser.add_argument("--replay", metavar="TOOL", action="append", default=[],
-                        help="a tool that the bridge runs again from its start after the user has replied, instead of "
-                             "holding its call open for the reply")  # fmt: skip
+                        help="a tool to run again from its start when the user has replied, instead of holding its "
+                             "call open until then")  # fmt: skip
     parser.add_argument("--no-hold", action="store_true",
-                        help="refuse when a legacy server asks the user of a modern client for input, instead of "
-                             "holding the call open for the reply")  # fmt: skip
+                        help="hold no call open until the user has replied, but refuse a legacy server's requests for "
+                             "input from the user of a modern client")  # fmt: skip
     parser.add_argument("--clients", metavar="N", type=positive_integer, default=4,
                         help="maximum number of connections to a legacy server for all modern clients of one user "
                              "(default: 4)")  # fmt: skip
     parser.add_argument("--prefix", action="store_true",
                         help="put the server's name before the names of tools even if there is only one server; the "
-                             "bridge then offers no tasks, because it does not change the names in their "
-                             "results")  # fmt: skip
+                             "bridge then offers no tasks, because the results of tasks have names without the "
+                             "prefix")  # fmt: skip
     eras = "A legacy server or client speaks a revision up to 2025-11-25, a modern one a later revision."
     parser.epilog = f"{eras}\n\n{parser.epilog}"
     add_http_options(parser)
@@ -162,7 +162,7 @@ def add_client_commands(command: AddCommand) -> None:
                         help="an argument of the tool; NAME:=JSON always reads the value as JSON")  # fmt: skip
     add_save_option(parser)
 
-    parser = command("read", "URI", "print the contents of a resource; a file or pipe gets its exact bytes",
+    parser = command("read", "URI", "print a resource, or write its exact bytes to a file or pipe",
                      needs_server=True)  # fmt: skip
     parser.add_argument("target", metavar="URI", help="the URI of a resource, as the command list prints it")
     add_save_option(parser)
