@@ -31,7 +31,7 @@ No browser opens in step 3. The provider is asked for each token, so a user who 
 
 A server that an attacker has taken over could name the attacker's authorization server, and no user would notice. So
 these credentials, which may be valid for months, are sent to one issuer only: the one that the program names, or else
-the first one, which the store remembers. As that may be the attacker's, programs should name theirs.
+the first one, which the store remembers. That may be the attacker's, so a program should name its issuer.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  the extensions oauth-client-credentials (SEP-1046), enterprise-managed-authorization (SEP-990), and auth/wif
@@ -105,7 +105,7 @@ class Headless(Authorizer):
             key = f"issuer|{self.client_id}"
             async with self.store.lock(key):
                 if await self._first_issuer() not in (None, server.issuer):  # another task has stored another issuer
-                    raise DiscoveryFailed("the first authorization server", [(server.issuer, "is another issuer")])
+                    raise DiscoveryFailed("known issuer", [(server.issuer, "is not the stored one")])
                 await self.store.put(key, {"issuer": server.issuer})
         chosen = self.choose_scopes(need, resource, server)
         scopes = tuple(scope for scope in chosen if scope != "offline_access")  # it would request a refresh token
@@ -167,9 +167,9 @@ class ClientCredentials(Headless):
         return {"grant_type": "client_credentials"}
 
     def authenticate(self, grant: Grant) -> ClientAuthentication:
-        return super().authenticate(grant) if self.signer is None else self._assert
+        return super().authenticate(grant) if self.signer is None else self._signed_assertion
 
-    def _assert(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    def _signed_assertion(self, issuer: str) -> tuple[Mapping[str, str], Mapping[str, str]]:
         """Return no headers, and the form parameters with a new assertion. [RFC 7523 2.2] [RFC 7523 3]"""
         assert self.signer is not None
         header: dict[str, JSON] = {"typ": "JWT", "alg": self.algorithm}
@@ -225,7 +225,8 @@ class EnterpriseManaged(Headless):
         if grant.scopes:
             form["scope"] = " ".join(grant.scopes)
         idp_requests = PeerRequests(peers.http, url)
-        idp_requests.address = "127.0.0.1"  # allows every network, because the program named this URL, not a server
+        # As if a server on this machine had named the URL, which allows every network: the program itself has named it.
+        idp_requests.address = "127.0.0.1"
         response = await request_token(idp_requests, url, url, client.authenticate, form)
         if response.issued_token_type != _ID_JAG:  # [RFC 8693 2.2.1] REQUIRED
             raise TokenRefused(url, 200, advice="it issued another type of token than an ID-JAG")

@@ -36,7 +36,7 @@ from .message import Headers, HttpRequest
 UNKNOWN_PORT: Final = 0
 """The port of a client whose address comes from a header, because a header rarely names it and nothing needs it."""
 
-# Unlike other quantifiers, possessive ones (`++`, `*+`) never go back, so they need no memory for each character.
+# Possessive quantifiers (`++`, `*+`) never try a shorter match, so they store no position for each character.
 _TOKEN: Final = re.compile(r'"(?:[^"\\]++|\\.)*+"|[^",;]+|[,;]')
 """A part of the header `Forwarded`: a quoted text, a text without quotes and separators, or a separator."""
 _WITH_PORT: Final = re.compile(r"\[([0-9A-Fa-f:.]+)\](?::\d{1,5})?|([0-9.]+):\d{1,5}")
@@ -84,7 +84,7 @@ class TrustedProxies:
             address = _address_in(entry)
             if not self._trusts(address):
                 break
-        return address  # if all are trusted, that of the proxy farthest from us, which has sent the request itself
+        return address  # if all are trusted, the last of them: the farthest proxy has sent the request itself
 
     def _trusts(self, address: IPv4Address | IPv6Address | None) -> bool:
         return address is not None and any(address in network for network in self._networks)
@@ -137,7 +137,7 @@ def _address_in(text: str) -> IPv4Address | IPv6Address | None:
     if found is not None:
         text = found[1] or found[2]
     try:
-        address = ip_address(text.partition("%")[0])
+        address = ip_address(text.partition("%")[0])  # without the network interface in `fe80::1%eth0`
     except ValueError:
         return None
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None

@@ -44,7 +44,7 @@ MAX_STORED_SESSIONS: Final = 10_000
 OPEN_SECONDS: Final = 5.0
 """Time for which `SqliteEventStore(...)` waits if another program has locked the file, in seconds."""
 BUSY_SECONDS: Final = 0.5
-"""Time for which the thread waits if another program has locked the file, in seconds. The event loop never waits."""
+"""Time for which the store's thread waits if another program has locked the file, in seconds; the loop never waits."""
 MAX_LOG_BYTES: Final = 256 * 1024 * 1024
 """Maximum size of the file's write-ahead log, in bytes (256 MiB). The log grows while another program reads."""
 
@@ -87,7 +87,7 @@ class SqliteEventStore(DurableEventStore):
         )
         try:
             process_number = self._prepare(time.time())
-            self._number = process_number * NUMBERS_PER_PROCESS
+            self._number = process_number * NUMBERS_PER_PROCESS  # its events have higher numbers than all earlier ones
             self._check_file()
             self._database.execute(f"PRAGMA busy_timeout = {int(BUSY_SECONDS * 1000)}")
         except BaseException:
@@ -128,7 +128,7 @@ class SqliteEventStore(DurableEventStore):
             oldest = math.inf if lacks_events else now - self._max_age  # infinity deletes all events
             run("DELETE FROM events WHERE time < ?", (oldest,))
             run("DELETE FROM events WHERE session NOT IN (SELECT session FROM sessions)")
-            # Keep the newest events, up to `max_bytes` in all.
+            # Keep the newest events, up to `max_bytes` in all. `size` is that of an event and all newer ones.
             sums = f"SELECT number, SUM(LENGTH(data) + {EVENT_COST}) OVER (ORDER BY number DESC) AS size FROM events"
             too_old = f"SELECT MAX(number) FROM ({sums}) WHERE size > ?"
             run(f"DELETE FROM events WHERE number <= ({too_old})", (self._max_bytes,))
@@ -173,7 +173,7 @@ class SqliteEventStore(DurableEventStore):
                 )
 
     def _check_file(self) -> None:
-        """Raise OSError if the file is not at its path, or if its write-ahead log is too large."""
+        """Raise OSError if another file is at the path now, or if the write-ahead log is too large."""
         if not os.path.samestat(self._file, os.lstat(self._path)):
             raise OSError(f"{self._path} was replaced; restart the server to use the new file")
         log_path = f"{self._path}-wal"
