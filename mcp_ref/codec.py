@@ -295,7 +295,7 @@ class Member(NamedTuple):
     name: str  # in JSON: `mimeType` for the attribute `mime_type`, `_meta` for `meta`
     hint: object  # the type, without the `Availability`
     availability: Availability
-    default: object  # `dataclasses.MISSING` if there is none, or only a factory
+    default: object  # `dataclasses.MISSING` for a field without a default, or with a factory
     is_optional: bool  # True if there is a default, or a factory for it
     is_constant: bool  # True for a Literal of one value, such as the `type` of a content block
 

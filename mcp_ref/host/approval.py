@@ -88,7 +88,7 @@ class Approval:
     """The program, the model, or the server, whichever makes the request."""
     name: str = ""
     """The full name of a tool or prompt, or a URI. For a request of the server, the only call in flight, or "" if
-    there is none or more than one."""
+    several calls, or no calls, are in flight."""
     file: str | None = None
     """Path of the configuration file of the server, or None if the program gave the server."""
     program: str | None = None
