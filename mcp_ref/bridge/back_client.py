@@ -353,7 +353,7 @@ class BackClient(Client):
         """
         related = _meta_of(params).get(RELATED_TASK)
         task_id = related.get("taskId") if isinstance(related, dict) else None
-        calls = [call for call in self.calls if call.task_id == task_id]  # for no task, None == None
+        calls = [call for call in self.calls if call.task_id == task_id]  # without a task, compares null with null
         if not calls and task_id is None:
             calls = self.calls  # all of them await tasks, but a server can leave the task out
         elif not calls:  # the task can be so new that its call does not know its id yet
