@@ -160,7 +160,7 @@ class AuthorizationCode(Authorizer):
             try:
                 sign_in = begin_sign_in(server, client.client_id, receiver.redirect_uri, target, scopes)
             except ValueError as error:
-                raise DiscoveryFailed("a usable authorization server", [(server.issuer, str(error))]) from None
+                raise DiscoveryFailed("usable authorization server", [(server.issuer, str(error))]) from None
             receiver.expected = sign_in
             try:
                 code = read_response(sign_in, await self._ask_user(sign_in.url, receiver))
