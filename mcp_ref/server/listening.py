@@ -67,4 +67,4 @@ async def serve_http(
             await app.end_sessions()  # first, because `listening.close` cuts off what has not ended
             await listening.close(FINISH_SECONDS, last_request_seconds)
     finally:
-        await app.close()
+        await catalog.service.remove(app)

@@ -21,6 +21,7 @@ from mcp_ref import Client, ConnectionClosed, Context, McpError, Server, SyncCli
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.revisions import REVISIONS
 from mcp_ref.transports.memory import memory_pair
+from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from tests.http_wire import under_asgi
 from tests.messages import request
 from tests.raw_http_client import RawSession, served_over_http
@@ -206,6 +207,18 @@ async def test_lifespan_is_left_if_the_port_is_in_use() -> None:
             async with site.server.serve_http(port=int(url.rpartition(":")[2].partition("/")[0])):
                 raise AssertionError
     assert site.log == ["enter", "leave"]
+
+
+async def test_serve_http_ends_its_sessions_once() -> None:
+    flushes: list[float] = []
+
+    class Store(MemoryEventStore):
+        async def flush(self, seconds: float) -> None:
+            flushes.append(seconds)
+
+    async with Server("s").serve_http(store=Store()):
+        assert flushes == []
+    assert len(flushes) == 1
 
 
 STOPPED = "the server 'notes' stopped: its lifespan failed: OSError: lost the database"
