@@ -9,7 +9,6 @@ Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-1
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from functools import cached_property, partial
 from inspect import isawaitable
@@ -26,13 +25,12 @@ from ..features.elicitation import ElicitRequestParams, ElicitRequestURLParams, 
 from ..features.roots import LazyRoots, ListRootsResult, Root, RootPaths, called_roots, to_roots
 from ..features.sampling import CreateMessageRequestParams, CreateMessageResult
 from ..features.task_augmentation import TaskMetadata
-from ..jsonrpc.errors import InvalidMessage, RemoteError
+from ..jsonrpc.errors import RemoteError
+from ..jsonrpc.failures import handler_fault
 from ..jsonrpc.messages import MAX_ID_LENGTH, Object
 from ..revisions import Revision
 from ..session import Handler
 from .options import ClientOptions
-
-log = logging.getLogger(__name__)
 
 P = TypeVar("P")
 T = TypeVar("T")
@@ -107,7 +105,7 @@ class ClientHandlers:
         try:
             return elicitation.checked_result(params.request, result)
         except ValueError as error:
-            raise _fault(str(error)) from None
+            raise handler_fault(str(error)) from None
 
     async def _run_or_start_task(
         self, task: TaskMetadata | None, work: Callable[[], Coroutine[object, object, object]], context: RequestContext
@@ -148,18 +146,12 @@ async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls:
     """Call a handler of the program. Return its result, which is an object of `cls` that the codec can write."""
     returned = handler(params)
     if not isawaitable(returned):
-        raise _fault(f"the {name} handler must be an `async def` function, not a plain `def` function")
+        raise handler_fault(f"the {name} handler must be an `async def` function, not a plain `def` function")
     result = await returned
     if not isinstance(result, cls):
-        raise _fault(f"the {name} handler must return {cls.__name__}(...), not {type(result).__name__}")
+        raise handler_fault(f"the {name} handler must return {cls.__name__}(...), not {type(result).__name__}")
     try:
         codec_for(revision).encode(result)
     except TypeError as error:
-        raise _fault(f"the {name} handler returned an invalid result: {error}") from None
+        raise handler_fault(f"the {name} handler returned an invalid result: {error}") from None
     return result
-
-
-def _fault(text: str) -> InvalidMessage:
-    """Log a handler's fault. Return the error with which the server's request (legacy) or our call (modern) fails."""
-    log.error(text)
-    return InvalidMessage(text).show_to_peer()

@@ -28,7 +28,6 @@ Wire:  {"jsonrpc": "2.0", "id": 1, "method": "roots/list"}
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -36,12 +35,10 @@ from inspect import isawaitable
 from typing import Annotated, TypeAlias
 from urllib.parse import quote, unquote, urlsplit
 
-from ..jsonrpc.errors import InvalidMessage
+from ..jsonrpc.failures import handler_fault
 from ..jsonrpc.messages import Object
 from ..lib.uri import canonical_uri
 from ..revisions import R2025_06_18, Availability
-
-log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -80,9 +77,7 @@ async def called_roots(function: LazyRoots) -> list[Root]:
     try:
         return to_roots(paths)
     except (TypeError, ValueError) as error:
-        text = f"the roots handler must return a list of paths: {error}"
-        log.error(text)
-        raise InvalidMessage(text).show_to_peer() from None
+        raise handler_fault(f"the roots handler must return a list of paths: {error}") from None
 
 
 def checked_root(root: Root) -> Root:

@@ -24,7 +24,7 @@ import asyncio
 import logging
 from typing import Final
 
-from .errors import McpError, ProtocolError, RemoteError, RequestTimeout
+from .errors import InvalidMessage, McpError, ProtocolError, RemoteError, RequestTimeout
 from .messages import INTERNAL_ERROR, Error, ErrorResponse, Malformed, Message, Request, Response, encode
 
 log = logging.getLogger(__name__)
@@ -60,6 +60,12 @@ def error_response(request: Request, error: BaseException, is_cancelled: bool) -
     if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
         log.exception("the handler of %s failed", request.method)
     return ErrorResponse(request.id, fault)
+
+
+def handler_fault(text: str) -> InvalidMessage:
+    """Log a fault of a client's handler. Return the error with which the server's request, or our own call, fails."""
+    log.error(text)
+    return InvalidMessage(text).show_to_peer()
 
 
 def interrupted_response(request: Request) -> ErrorResponse:
