@@ -19,7 +19,16 @@ import pytest
 import mcp_ref.transports.stdio.client as stdio_client
 import mcp_ref.transports.stdio.server as stdio_server
 from mcp_ref import Client, ConnectionClosed, InvalidMessage, Limits, RemoteError, RequestTimeout, Server
-from mcp_ref.jsonrpc.messages import Incoming, Object, Request, RequestFailure, Response
+from mcp_ref.jsonrpc.messages import (
+    Batch,
+    Incoming,
+    Message,
+    Notification,
+    Object,
+    Request,
+    RequestFailure,
+    Response,
+)
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.forked_python import python
@@ -532,17 +541,36 @@ async def test_stdio_client_sends_nothing_before_the_start_and_after_the_end(cap
     assert (received, caplog.text) == ([], "")
 
 
-async def test_request_to_a_closed_input_fails_with_the_reason_in_standard_error(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize("is_queued", [False, True], ids=["sent at once", "queued"])
+@pytest.mark.parametrize("batch", [False, True], ids=["one message", "batch"])
+async def test_requests_to_a_closed_input_fail_with_the_reason_in_standard_error(
+    is_queued: bool, batch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stdio_client, "EXIT_SECONDS", 0)
     transport, failed = StdioClientTransport(["sh"]), asyncio.Queue[Incoming]()
     transport._lines.receive = failed.put_nowait
-    transport.send(Request(1, "ping"))
+    if is_queued:
+        transport.data_received(b"")
+    messages: list[Message] = [Request(1, "ping"), Notification("notifications/initialized"), Request(2, "ping")]
+    for message in [Batch([*messages])] if batch else messages:
+        transport.send(message)
     transport.pipe_data_received(2, b"no such table")  # after the write, before the end is noticed
-    failure = await asyncio.wait_for(failed.get(), PATIENCE)
-    assert isinstance(failure, RequestFailure) and failure.unsent
-    assert failure.reason.endswith("; its standard error ends with:\nno such table")
+    for id in (1, 2):
+        failure = await asyncio.wait_for(failed.get(), PATIENCE)
+        assert isinstance(failure, RequestFailure) and failure.unsent and failure.id == id
+        assert failure.reason.endswith("; its standard error ends with:\nno such table")
+
+
+async def test_many_messages_to_a_closed_input_report_the_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stdio_client, "EXIT_SECONDS", 0.01)
+    transport, failed, ends = StdioClientTransport(["sh"], grace=0), asyncio.Queue[Incoming](), list[None]()
+    transport._lines.receive = failed.put_nowait
+    monkeypatch.setattr(transport, "_report_end", lambda: ends.append(None))
+    for id in (1, 2, 3):
+        transport.send(Request(id, "ping"))
+    for _ in range(3):
+        await asyncio.wait_for(failed.get(), PATIENCE)
+    assert len(ends) == 1
 
 
 @pytest.mark.parametrize("end", ["the server closes its input", "the server exits", "the client closes"])

@@ -19,7 +19,7 @@ from typing import cast
 
 from ...jsonrpc.errors import ConnectionClosed
 from ...jsonrpc.large_messages import decode_large
-from ...jsonrpc.messages import Incoming, Request, RequestFailure, decode
+from ...jsonrpc.messages import Batch, Incoming, Request, RequestFailure, decode
 from ...jsonrpc.outline import MAX_UNREQUESTED
 from .. import system
 from ..base import OnEnd, Receive, Trace
@@ -82,6 +82,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._exited = asyncio.Event()
         self._has_spoken = False  # True if the server has written to its output
+        self._end_timer: asyncio.TimerHandle | None = None  # not None after a message to a closed input
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
@@ -126,13 +127,16 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def _write(self, line: bytes) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
             return self._stdin.write(line)
-        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._fail_requests, line)  # standard error is read by then
-        asyncio.get_running_loop().call_later(self._grace, self._report_end)  # responses to earlier requests can come
+        loop = asyncio.get_running_loop()
+        loop.call_later(EXIT_SECONDS, self._fail_requests, line)  # standard error is read by then
+        if self._end_timer is None:  # responses to earlier requests can come until then
+            self._end_timer = loop.call_later(self._grace, self._report_end)
 
-    def _fail_requests(self, line: bytes) -> None:
-        for message in map(decode, line.splitlines()):
-            if isinstance(message, Request) and self._closing is None:
-                self._lines.receive(RequestFailure(message.id, self._describe_end(), unsent=True))
+    def _fail_requests(self, lines: bytes) -> None:
+        for message in map(decode, lines.splitlines()):  # decoded, because queued messages are kept only as lines
+            for member in message.messages if isinstance(message, Batch) else [message]:
+                if isinstance(member, Request) and self._closing is None:
+                    self._lines.receive(RequestFailure(member.id, self._describe_end(), unsent=True))
 
     def _input(self) -> asyncio.ReadTransport | None:
         pipe = self._process.get_pipe_transport(1) if self._process is not None else None
