@@ -1,6 +1,6 @@
 """Authorization on the client: each request carries a token, and is repeated with a better token if it is refused.
 
-    request --> a fresh token?  yes: send it.  expired, with a refresh token: refresh first.  no: send none
+    request --> a token?  yes: send it, but first refresh an expired one that has a refresh token.  no: send none
        ^            |
        |           401: find the authorization server; refresh, or register and let the user sign in   once
        |           403 insufficient_scope: sign in again, for the old and the new scopes               a few times

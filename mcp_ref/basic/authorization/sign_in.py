@@ -46,7 +46,9 @@ class AuthorizationCode(Authorizer):
 
         async with Client(url, authorization=AuthorizationCode(store=FileStore())) as client: ...
 
-    It has the options of `Authorizer` too, such as `store`.
+    It has the options of `Authorizer` too, such as `store`. Without a refresh token, an access token is used until the
+    MCP server refuses it, even after its lifetime, because the user would have to sign in for another one. Also, some
+    authorization servers write `expires_in: 0` for a token that does not expire.
 
     Raises:
         ValueError: An option is not usable.
@@ -79,7 +81,7 @@ class AuthorizationCode(Authorizer):
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
         grant = grant or await self._load(peers)
-        if grant is None or grant.is_fresh():
+        if grant is None or grant.is_fresh() or not grant.refresh_token:
             return grant
         try:
             return await self._refresh(peers, grant)

@@ -387,6 +387,18 @@ async def test_token_without_refresh_token_ends_with_a_new_sign_in() -> None:
         assert len(world.opened) == 3
 
 
+async def test_ended_token_without_refresh_token_is_used_until_the_server_refuses_it() -> None:
+    async with protected() as world:
+        world.auth.token_response.update(expires_in=0, refresh_token=None)
+        async with Client(world.url, revision=MODERN, authorization=world.login()) as client:
+            for _ in range(3):
+                await client.call_tool("read")
+            assert len(world.opened) == 1
+            world.auth.tokens.clear()
+            await client.call_tool("read")
+            assert len(world.opened) == 2
+
+
 @pytest.mark.attack("A9")
 async def test_many_requests_with_an_ended_token_cause_one_refresh() -> None:
     async with connected() as (client, world):
