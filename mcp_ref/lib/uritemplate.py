@@ -143,7 +143,11 @@ class UriTemplate:
             return None
 
     def check_types(self, schemas: Mapping[str, Mapping[str, Any]]) -> None:
-        """Raise TemplateError if the JSON Schema of a variable excludes all values that a URI can give it."""
+        """Raise TemplateError if the JSON Schema of a variable excludes all values that a URI can give it.
+
+        A URI without the variable would still match if it is optional. But the author wants its values too, and would
+        look for the reason in vain, because a URI with one of them is only "not found".
+        """
         for part in self.parts:
             if isinstance(part, str):
                 continue
