@@ -23,15 +23,16 @@ If the client has no capability for input requests, the server sends none, so no
 
 A round is one `input_required` result and the retry. The `requestState` of a held call names the call, the round and
 the time limit, and is signed for the principal (the authenticated user) and for the request (basic/mrtr.py). It works
-only once, because after that the server has its responses. If the call is gone, for example after a restart, the bridge
-does not call the tool again, because the tool's author did not expect a repetition.
+only once, because after that the server has its responses. If the client does not retry within 15 minutes, the bridge
+refuses the input requests in the name of the user, and cancels the call. If the call is gone, for example after a
+restart, the bridge does not call the tool again, because the tool's author did not expect a repetition.
 
 Threats:
     bridge-stolen-state: Another user sends the state of a held call to respond in its user's place, or the user sends
         it with other arguments. The state's signature covers the principal and the params.
     bridge-used-state: A client sends a state again to change its response. A state works only in its own round.
     bridge-abandoned-calls: A client fills the bridge's memory with calls that it never retries. Each call ends after 15
-        minutes, and each principal has at most 16.
+        minutes, and each principal has at most 16, whose params have a limit in bytes.
 
 Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 client/elicitation, client/sampling
 """
@@ -39,16 +40,19 @@ Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 client/elicitation, client/sam
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final, cast
 
 from ..basic import mrtr
 from ..jsonrpc.bounded_waits import retrieve_exception
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, JSON, Object
+from ..lib.shares import ShareExceeded, Shares, memory_of
 from ..revisions import Revision
 from ..server.context import Context
 from ..server.stateless import StatelessRequest
@@ -59,6 +63,11 @@ MAX_HELD_PER_PRINCIPAL: Final = 16
 """Maximum number of held calls of one principal. The server gets an error for further input requests."""
 MAX_HELD: Final = 256
 """Maximum number of held calls of all principals."""
+
+MAX_HELD_BYTES_PER_PRINCIPAL: Final = 32 * 1024 * 1024
+"""Maximum memory for the params of one principal's held calls, in bytes (32 MiB)."""
+MAX_HELD_BYTES: Final = 128 * 1024 * 1024
+"""Maximum memory for the params of all held calls, in bytes (128 MiB)."""
 
 QUIET_SECONDS: Final = 0.01
 """Time to wait for another input request before the client gets the requests of a round, in seconds."""
@@ -92,10 +101,22 @@ class HeldCalls:
         self.key, self.seconds = key, seconds
         self.calls: dict[str, HeldCall] = {}
         """The calls by their handles: random texts, which their states contain."""
+        self._params = Shares("held calls", MAX_HELD_BYTES_PER_PRINCIPAL, MAX_HELD_BYTES)
 
-    def has_room(self, principal: str | None) -> bool:
-        of_principal = sum(1 for call in self.calls.values() if call.principal == principal)
-        return len(self.calls) < MAX_HELD and of_principal < MAX_HELD_PER_PRINCIPAL
+    def add(self, call: HeldCall) -> None:
+        """Add a call, unless it has been added. Raise ShareExceeded if a limit is reached."""
+        if call.handle in self.calls:
+            return
+        of_principal = sum(1 for each in self.calls.values() if each.principal == call.principal)
+        if len(self.calls) >= MAX_HELD or of_principal >= MAX_HELD_PER_PRINCIPAL:
+            raise ShareExceeded("too many calls wait for their users")
+        self._params.take(call.principal or "", call.params_memory)
+        self.calls[call.handle] = call
+
+    def remove(self, call: HeldCall) -> None:
+        """Remove a call, if it has been added."""
+        if self.calls.pop(call.handle, None) is not None:
+            self._params.give_back(call.principal or "", call.params_memory)
 
     def find(self, state: Object, principal: str | None) -> HeldCall:
         """Return the call that a verified state names. Raise ProtocolError for a lost call or a used state."""
@@ -128,17 +149,18 @@ class HeldCall(Call):
 
     Args:
         context, losses, prefix: As for `Call`.
-        digest: Function that returns the `request_digest` of the client's request.
+        method, params: The client's request.
         principal: The authenticated user.
         held: The held calls, which this one joins with its first input request.
     """
 
     def __init__(
-        self, context: Context, losses: Losses, prefix: str, digest: Callable[[], str], principal: str | None,
+        self, context: Context, losses: Losses, prefix: str, method: str, params: Object, principal: str | None,
         held: HeldCalls,
     ) -> None:  # fmt: skip
         super().__init__(context, losses, prefix)
-        self.principal, self._digest, self._held = principal, digest, held
+        self.principal, self._held = principal, held
+        self._method, self._params = method, params
         self.round = 0
         """Number of results and retries so far. A state is valid in one round only."""
         self.handle = os.urandom(16).hex()
@@ -149,6 +171,11 @@ class HeldCall(Call):
         self._stop_timer: Callable[[], None] = lambda: None  # stops the timer of `expire` while there is one
         self._kept: list[tuple[str, Object, Revision]] = []
         """The arguments of `receive` for the log messages and the latest progress that came while the call was held."""
+
+    @cached_property
+    def params_memory(self) -> int:
+        """Estimated memory of the client's params, in bytes. The server's work keeps them until it ends."""
+        return memory_of(json.dumps(self._params).encode())
 
     async def run(self, work: Coroutine[object, object, Object]) -> Object:
         """Start `work`, the exchange with the server. Return its result, or an `input_required` result.
@@ -166,9 +193,10 @@ class HeldCall(Call):
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         wire = self.converted_input_request(method, params, source)
-        if self.handle not in self._held.calls and not self._held.has_room(self.principal):
-            raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: too many calls wait for their users")
-        self._held.calls[self.handle] = self  # before any wait, because others count the calls meanwhile
+        try:
+            self._held.add(self)  # before any wait, because others count the calls meanwhile
+        except ShareExceeded as error:
+            raise ProtocolError(INTERNAL_ERROR, f"{method} was not sent: {error}") from None
         key = str(self._request_count + 1)
         return await self._response_to(key, _OpenRequest(method, wire, source))
 
@@ -220,7 +248,8 @@ class HeldCall(Call):
         self.on_held()
         self._stop_timer = self.loop.call_later(self._held.seconds, self.expire).cancel
         data: Object = {"held": self.handle, "round": self.round}
-        state = mrtr.sign_state(self._held.key, data, self._digest(), self.principal, time.time())
+        digest = mrtr.request_digest(self._method, self._params)
+        state = mrtr.sign_state(self._held.key, data, digest, self.principal, time.time())
         return {"resultType": "input_required", "inputRequests": {**self._open_requests()}, "requestState": state}
 
     def _open_requests(self) -> dict[str, Object]:
@@ -280,7 +309,7 @@ class HeldCall(Call):
         await asyncio.wait([self._task], timeout=1.0)
 
     def _forget(self) -> None:
-        self._held.calls.pop(self.handle, None)
+        self._held.remove(self)
         self._stop_timer()
 
 

@@ -18,7 +18,6 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Collection
-from functools import partial
 from typing import cast
 
 from ..basic import mrtr
@@ -219,10 +218,10 @@ class Relay:
     ) -> Object:
         """Serve a modern client's request with a legacy server: send it, or give the responses of a retry to the call
         that is held for them (held.py). `params` are the client's, and `routed` those for the server."""
-        digest = partial(mrtr.request_digest, method, params)  # a function, because few calls need it
         state = params.get("requestState")
         if state is not None:
-            data = mrtr.verify_state(self.held.key, state, digest(), caller.principal, time.time())
+            digest = mrtr.request_digest(method, params)
+            data = mrtr.verify_state(self.held.key, state, digest, caller.principal, time.time())
             if "held" in data:
                 held_call = self.held.find(data, caller.principal)
                 return await held_call.resume(context, params.get("inputResponses", {}))
@@ -243,7 +242,7 @@ class Relay:
             return await send(Call(context, server.losses, prefix))  # which refuses input requests
         is_replayed = method == "tools/call" and params["name"] in self.replayed
         call_type = ReplayedCall if is_replayed else HeldCall
-        call = call_type(context, server.losses, prefix, digest, caller.principal, self.held)
+        call = call_type(context, server.losses, prefix, method, params, caller.principal, self.held)
         return await call.run(send(call))
 
     def _input_for_client(self, result: Object, server: str, caller: Caller) -> Object:

@@ -77,6 +77,7 @@ def memory() -> list[Memory]:
         Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
         Memory("tasks", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
         Memory("arguments of running tasks", found["MAX_ARGUMENT_BYTES_PER_CALLER"], found["MAX_ARGUMENT_BYTES"]),
+        Memory("params of a bridge's held calls", found["MAX_HELD_BYTES_PER_PRINCIPAL"], found["MAX_HELD_BYTES"]),
         Memory("requests in flight over HTTP", found["EndpointLimits.request_bytes_per_caller"],
                found["EndpointLimits.request_bytes"]),
         Memory("requests in flight over stdio", in_flight_bytes, in_flight_bytes),

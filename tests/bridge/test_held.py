@@ -9,6 +9,7 @@ from typing import Any, cast
 import pytest
 
 from mcp_ref import Client, Context, RemoteError, Server, TextContent
+from mcp_ref.bridge import held
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.bridge.held import MAX_HELD_PER_PRINCIPAL, MAX_KEPT_LOGS
 from mcp_ref.jsonrpc.messages import JSON, Object
@@ -338,6 +339,19 @@ async def test_held_calls_are_limited_also_if_they_begin_at_once_and_the_server_
         assert sum(result["resultType"] == "input_required" for result in results) == MAX_HELD_PER_PRINCIPAL
         assert sum(result.get("isError", False) for result in results) == 8
         assert len(bridge.relay.held.calls) == MAX_HELD_PER_PRINCIPAL
+
+
+@pytest.mark.attack("bridge-abandoned-calls")
+async def test_params_of_held_calls_have_a_limit_in_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(held, "MAX_HELD_BYTES_PER_PRINCIPAL", 250_000)
+    large: Object = {**CALL, "unused": "x" * 100_000}
+    async with linked(make_back("2025-11-25")) as (client, bridge):
+        first, second, third = [await send(client, "tools/call", large, ALL) for _ in range(3)]
+        assert len(bridge.relay.held.calls) == 2
+        assert "your held calls need more than 250000 bytes" in text_of(third)
+        for result in (first, second):
+            await send(client, "tools/call", retry_of(large, result, {"1": NAME}), ALL)
+        assert (await send(client, "tools/call", large, ALL))["resultType"] == "input_required"
 
 
 @pytest.mark.breaks("state_is_returned state_of_request")
