@@ -115,8 +115,9 @@ CHANGES
 - `Context.run` in a worker thread raises CancelledError when the event loop has ended, so that the process can end.
 - The sessions of one caller have a limit in bytes: `EndpointLimits.session_bytes_per_caller`. Messages that wait for
   the client's next GET count only for the event store's limits: `waiting_events` and `waiting_bytes` are gone.
-- One caller's requests in flight, arguments of running tasks, and unfinished requests have limits in bytes of estimated
-  memory: `EndpointLimits.request_bytes*`, and `Limits.max_bytes_in_flight` on other transports.
+- One caller's requests in flight, arguments of running tasks, params of a bridge's held calls, and unfinished requests
+  have limits in bytes of estimated memory: `EndpointLimits.request_bytes*`, and `Limits.max_bytes_in_flight` on other
+  transports.
 - A full event store drops the events of the callers with more than an equal share first. `add_session` and
   `restore_session` of a store also get the caller.
 - `Host(trace=...)` shows the messages of all servers of a host.
@@ -151,6 +152,8 @@ CHANGES
 - Several processes share a store of tasks only if it derives from `AsyncTaskStore`, as one with an `async def` must.
 - A `singledispatch` function cannot be a tool.
 - A server refuses a compressed body with 415. A client ignores a request with the id of another unfinished one.
+- `AuthorizationCode` uses an expired token without a refresh token until the server refuses it, and asks only then for
+  another sign-in.
 - A modern request in flight gets an error when its server stops. Before, its connection was cut.
 - `BridgeStatus.connections` replaces `clients`, because `Bridge.clients` is the maximum number of something else.
 - `ConnectionClosed.http_status` is the status of an HTTP response that was not a JSON-RPC response.
