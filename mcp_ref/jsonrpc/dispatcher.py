@@ -177,7 +177,8 @@ class Dispatcher(Requester):
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self.serving:
-            # [2025-11-25 basic/index#requests] the id MUST be new; but a table of all earlier ids would grow forever
+            # [2025-11-25 basic/index#requests] the id MUST be new in the session. A repeated request that has ended is
+            # served again nevertheless, because a table of all earlier ids would grow forever.
             if not self.reports_unreadable:  # a stream may have been repeated; an error would fail the first request
                 return self.log_fault("ignored a request with the id of another unfinished one: %.200r", request)
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
