@@ -128,17 +128,17 @@ async def test_stdio_server_that_does_not_read_notices_that_the_client_has_close
 async def test_stdio_server_that_does_not_read_serves_a_client_that_has_closed_its_input_and_reads_slowly(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", 0.05)
+    monkeypatch.setattr(stdio_server, "PAUSED_CHECK_SECONDS", PATIENCE)  # so that only this test calls the check
     async with paused_server() as server:
-        os.set_blocking(server.reader, False)
-        unread = 2_000_000
-        server.transport.send(Notification("notifications/message", {"level": "info", "data": "x" * unread}))
+        transport = server.transport
+        transport.send(Notification("notifications/message", {"level": "info", "data": "x" * 2_000_000}))
         os.close(server.feeder)
-        while unread > 65536:  # the rest is in the pipe
+        while unread := transport._unread():
+            os.read(server.reader, 65536)
+            await eventually(lambda before=unread: transport._unread() < before)  # type: ignore[misc]
+            transport._check_paused_input(unread)
             assert not server.ended.is_set()
-            with contextlib.suppress(BlockingIOError):
-                unread -= len(os.read(server.reader, 65536))
-            await asyncio.sleep(0.01)
+        transport._check_paused_input(0)  # the client has read nothing since the last check
 
 
 def test_windows_server_ends_at_ctrl_c_while_its_thread_reads() -> None:
