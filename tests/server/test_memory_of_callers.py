@@ -365,6 +365,8 @@ async def test_changes_for_streams_that_are_not_read_need_at_most_the_memory_tha
     shares = server.catalog.announcers.queued
     assert figure_of("changes for unread streams") == (8 * 2**20, 64 * 2**20)
     async with served_over_http(server) as web:
+        listening = web.http._sockets[0]
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # accepted connections have this size too
         params: Object = {"notifications": {"resourceSubscriptions": ["a://x"], "toolsListChanged": True}}
         streams = [await RawSession(web).post(stateless_request("subscriptions/listen", params, id)) for id in range(4)]
         for stream in streams:
@@ -372,11 +374,12 @@ async def test_changes_for_streams_that_are_not_read_need_at_most_the_memory_tha
             stream.writer.transport.pause_reading()  # type: ignore[attr-defined]
 
         async def fill() -> None:
-            for number in range(1000):
-                server.resource_updated(f"a://x/{number}/{'y' * 8000}")
-                if number % 50 == 0:
-                    await asyncio.sleep(0.001)  # so that the kernel's buffers are full, and changes wait
-            await eventually(lambda: shares.used > 900_000)
+            number = 0
+            async with asyncio.timeout(PATIENCE):
+                while shares.used < 900_000:
+                    server.resource_updated(f"a://x/{number}/{'y' * 8000}")
+                    number += 1
+                    await asyncio.sleep(0)  # the server writes until the kernel's buffers are full, and changes wait
 
         used = await growth(fill)
         assert shares.used <= 1_000_000 and shares.by_caller.keys() == {"127.0.0.1"}
