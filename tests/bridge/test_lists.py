@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mcp_ref import Client, RemoteError, Server
-from mcp_ref.bridge.back_client import MAX_TOOLS
+from mcp_ref.bridge import back_client, namespaces
 from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.jsonrpc.errors import ProtocolError
 from tests.bridge.back import make_back
@@ -87,7 +87,11 @@ async def test_bridge_refuses_a_malformed_cursor(cursor: Any) -> None:
         assert refused.value.code == -32602
 
 
-async def test_bridge_forgets_old_names_of_a_server_that_renames_its_tools_at_each_list() -> None:
+async def test_bridge_forgets_old_names_of_a_server_that_renames_its_tools_at_each_list(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(back_client, "MAX_TOOLS", 50)
+    monkeypatch.setattr(namespaces, "MAX_NAMES", 50)
     server, lists = Server("back", revisions=["2025-11-25"]), list[int]()
     server.tools.add(lambda: "x", "first")
 
@@ -97,18 +101,18 @@ async def test_bridge_forgets_old_names_of_a_server_that_renames_its_tools_at_ea
         if request.method == "tools/list":
             lists.append(1)
             tool = result.tools[0]
-            names = [f"tool.{len(lists)}.{number}" for number in range(1000)]
+            names = [f"tool.{len(lists)}.{number}" for number in range(10)]
             result.tools = [replace(tool, name=name, execution={"taskSupport": "required"}) for name in names]
         return result
 
     async with linked({"a": server, "b": make_back(LATEST)}, LATEST) as (client, bridge):
-        for _ in range(MAX_TOOLS // 1000 + 2):
+        for _ in range(7):  # the sixth makes the bridge forget
             page = await send(client, "tools/list", {})
         back = bridge.backs["a"]
         tables: list[dict[str, Any]] = [back.parameter_headers, back.task_support, bridge.relay.names._own_names["a"]]
-        assert all(1000 <= len(table) <= MAX_TOOLS for table in tables)
+        assert all(10 <= len(table) <= 50 for table in tables)
         last = page["tools"][-1]["name"]
-        assert bridge.relay.names.split_name(last) == ("a", f"tool.{len(lists)}.999")
+        assert bridge.relay.names.split_name(last) == ("a", f"tool.{len(lists)}.9")
 
 
 async def test_bridge_refuses_a_cursor_for_a_server_that_another_configuration_has() -> None:
