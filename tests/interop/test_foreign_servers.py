@@ -32,6 +32,7 @@ from mcp_ref import (
     Root,
     TextContent,
 )
+from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.interop.recorded import Recorded
 
 SECONDS = 60.0
@@ -121,8 +122,16 @@ def busy_everything(request: pytest.FixtureRequest, peers: Path, recorded: Recor
 
 @contextmanager
 def left_clean(recorded: Recorded, clients: int = 1) -> Iterator[None]:
-    """Check after the block that the server of each client has ended without a signal, because its input was closed."""
-    yield
+    """Check after the block that the server of each client has ended without a signal, because its input was closed.
+
+    Within the block, a client sends the signal only after `SECONDS`, because on a busy machine some servers need more
+    than the usual time to end.
+    """
+    defaults = StdioClientTransport.__init__.__kwdefaults__
+    assert defaults is not None
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(defaults, "grace", SECONDS)
+        yield
     assert len(recorded.pids) == clients
     assert recorded.alive() == []
     assert recorded.statuses == [0] * clients
