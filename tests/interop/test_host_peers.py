@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 
 from mcp_ref import Allow, Approval, Host, ServerState
-from mcp_ref.client import negotiation
 from tests.interop.recorded import Recorded
 from tests.settings import ROOT
 
@@ -90,8 +89,6 @@ def test_host_with_a_file_of_eight_servers_survives_the_death_of_each(
     path = folder / "mcp.json"
     path.write_text(json.dumps(configuration(peers, recorded, folder)))
     monkeypatch.chdir(folder)
-    # On a busy machine, a modern server needs longer to start than a client usually waits before it sends `initialize`.
-    monkeypatch.setattr(negotiation, "PROBE_SECONDS", HELD)
     asked: list[Approval] = []
 
     async def approve(request: Approval) -> Allow:
