@@ -550,9 +550,6 @@ transports/streamable_http/durable_store.py
         The author's store ends it in a thread, or `flush` cancels the task.
     DurableEventStore.flush: asyncio.wait([task]) => The task is cancelled, and its waits end when they are cancelled.
     DurableEventStore.flush: asyncio.wait([task], timeout=seconds) => SECONDS
-    _DaemonThread.run: future =>
-        The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait for a
-        function that hangs.
 transports/streamable_http/leases.py
     Leases._renew_all: asyncio.sleep(self._seconds / 3) => It has a time limit; `end_all` cancels the task.
 transports/streamable_http/posted_session.py
@@ -583,6 +580,10 @@ transports/streamable_http/stateless_client.py
     StatelessRequests._read_events: response => PIECES
     StatelessRequests._read_events: self.readable.wait() =>
         `resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.
+transports/streamable_http/storage_thread.py
+    StorageThread.run: future =>
+        The thread ends it after the function; `LOAD_SECONDS` or the cancellation in `flush` ends the wait for a
+        function that hangs.
 transports/system.py
     ThreadWriter._run: self._queue.get() =>
         `write` or `abort`; the thread is a daemon, so it does not delay the end of the process.

@@ -16,8 +16,8 @@ The map of the server:
     GET: listen, or resume a stream       server.py: _get; session.py: attach; event_store.py: events_after
     DELETE, idle, or too many sessions    server.py: _delete; session_table.py: end, keep_alive; idle_order.py: add
     a session outlives the process        session_table.py: find, _restore; durable_store.py: save, load;
-                                          sqlite_store.py: save, load; kept_requests.py: note, settle;
-                                          restoration.py: repeat_requests, add_error;
+                                          storage_thread.py: run; sqlite_store.py: save, load;
+                                          kept_requests.py: note, settle; restoration.py: repeat_requests, add_error;
                                           leases.py: has, extend (for several processes); handover.py: refuse
     POST of a stateless request           server.py: _serve_stateless; stateless.py: check_request, serve, notify
     client closes a stateless request     stateless.py: _cancel

@@ -20,24 +20,23 @@ Threats:
         for a `load` of the storage. A caller has few loads at a time, and saving and renewing go first.
 
 Spec:  basic/transports#resumability-and-redelivery (2025-03-26 to 2025-11-25)
-Uses: event_store.py (the store in memory). A storage in a file: sqlite_store.py
+Uses: event_store.py (the store in memory), storage_thread.py (the thread). A storage in a file: sqlite_store.py
 """
 
 from __future__ import annotations
 
-import _thread
 import asyncio
 import inspect
 import logging
 import time
 from abc import abstractmethod
-from collections import Counter, deque
-from collections.abc import Callable, Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import takewhile
-from typing import Final, TypeVar, Unpack
+from typing import Final, Unpack
 
 from .event_store import (
     MemoryEventStore,
@@ -50,9 +49,9 @@ from .event_store import (
     last_number_of,
 )
 from .leases import Leases, now
+from .storage_thread import StorageThread
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 
 RETRY_SECONDS: Final = 1.0
 """Time after a failed `save` until the next `save`, in seconds."""
@@ -70,8 +69,6 @@ MAX_ELSEWHERE: Final = 1000
 """Maximum number of sessions that are remembered because a request has waited in vain."""
 EVENTS_PER_SAVE: Final = 1000
 """Number of sessions and events at which a `save` gets no further session. One session alone may have more."""
-MAX_WAITING_CALLS: Final = 10_000
-"""Maximum number of calls of the storage that wait for the thread. Further calls fail (503)."""
 MAX_LOADS_PER_CALLER: Final = 64
 """Maximum number of calls of `load` for one caller that run or wait. Further ones fail (503)."""
 NUMBERS_PER_PROCESS: Final = 2**32
@@ -135,7 +132,7 @@ class DurableEventStore(MemoryEventStore):
         self._saving: dict[str, SessionChange] = {}  # the changes in the current `save`, by session
         self._save_task: asyncio.Task[None] | None = None  # runs while there are changes
         self._has_failed = False  # True from a failure to the next successful `save`
-        self._thread = _DaemonThread()
+        self._thread = StorageThread()
         self._loads: Counter[str] = Counter()  # calls of `load` that run or wait, by caller
         self._waiting_to_begin: dict[str, asyncio.Event] = {}  # by new session; set when `initialize` may return
         self._to_give_back: dict[str, asyncio.Event] = {}  # by session; set when another process can load it
@@ -446,60 +443,3 @@ class DurableEventStore(MemoryEventStore):
                     await self._thread.run(partial(self.release, self.leases.end_all()), is_urgent=True)
             for session in tuple(self._to_give_back):
                 self._note_given_back(session)
-
-
-class _DaemonThread:
-    """A thread that calls functions, one at a time, the urgent ones first, and ends after the last one.
-
-    It is a bare thread of `_thread`, because one of `concurrent.futures` would delay the end of the process, and
-    `threading.Thread.start` would block the event loop until the thread runs.
-    """
-
-    def __init__(self) -> None:
-        self._lock = _thread.allocate_lock()
-        self._jobs: deque[Callable[[], None]] = deque()
-        self._is_running = False
-
-    async def run(self, function: Callable[[], T], is_urgent: bool = False) -> T:
-        """Return the result of a function. Raise StoreFailed if the function fails, or if the thread cannot call it."""
-        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
-        with self._lock:
-            if len(self._jobs) >= MAX_WAITING_CALLS:
-                raise StoreFailed("an earlier call has not ended")
-            if not self._is_running:
-                try:
-                    _thread.start_new_thread(self._run_jobs, ())
-                except RuntimeError as error:
-                    raise StoreFailed(str(error)) from error
-                self._is_running = True
-            add = self._jobs.appendleft if is_urgent else self._jobs.append
-            add(partial(_call, function, future))
-        return await future
-
-    def _run_jobs(self) -> None:
-        while True:
-            with self._lock:
-                if not self._jobs:
-                    self._is_running = False
-                    return
-                job = self._jobs.popleft()
-            job()
-
-
-def _call(function: Callable[[], T], future: asyncio.Future[T]) -> None:
-    """Call a function in this thread, and report its outcome to the event loop of the future."""
-    if future.cancelled():
-        return  # the caller no longer waits
-    try:
-        report = partial(future.set_result, function())
-    except BaseException as error:  # also SystemExit, which would end only the thread
-        failure = StoreFailed(f"{type(error).__name__}: {error}")
-        failure.__cause__ = error
-        report = partial(future.set_exception, failure)
-
-    def report_if_awaited() -> None:
-        if not future.done():
-            report()
-
-    with suppress(RuntimeError):  # the event loop is closed
-        future.get_loop().call_soon_threadsafe(report_if_awaited)

@@ -15,7 +15,7 @@ from mcp_ref.basic.access import Access
 from mcp_ref.basic.lifecycle import OPERATING
 from mcp_ref.jsonrpc.errors import ProtocolError
 from mcp_ref.server import session as server_session
-from mcp_ref.transports.streamable_http import durable_store, session_table
+from mcp_ref.transports.streamable_http import durable_store, session_table, storage_thread
 from mcp_ref.transports.streamable_http.event_store import EVENT_COST, Event, MemoryEventStore, StoreFailed
 from tests.messages import initialize, request
 from tests.raw_http_client import (
@@ -357,7 +357,7 @@ async def test_find_session_names_the_failure_of_the_storage() -> None:
 
 
 async def test_durable_store_limits_the_calls_that_wait_for_the_storage(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(durable_store, "MAX_WAITING_CALLS", 2)
+    monkeypatch.setattr(storage_thread, "MAX_WAITING_CALLS", 2)
     store, gate = Storage(), threading.Event()
     store.obstacle = lambda session: gate.wait(5.0)
     calls = [asyncio.create_task(store.find_session("s", None)) for _ in range(8)]
