@@ -34,8 +34,9 @@ approval.py        a request for the user's consent
 launch.py          a server with its variables replaced, and everything that consent to its start depends on
 supervisor.py      start and restart of a server
 policy.py          settings, decisions, budgets and the audit log
+definitions.py     the user's consent to the definitions of tools
 results.py         the part of a result, resource, prompt or error that a model gets
 throttle.py        a limit on the messages that a server sends unasked
-hosted.py          one server of a host: consent, client, approved tools, calls, requests of the server
+hosted.py          one server of a host: consent, client, calls, requests of the server
 host.py            `Host`, and `SyncHost` for programs without asyncio
 """

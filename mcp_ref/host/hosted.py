@@ -1,19 +1,10 @@
-"""One server of a host: the user's consent, the client, the approved tools, the calls, and the requests of the server.
+"""One server of a host: the user's consent, the client, the calls, and the requests of the server.
 
     prepare      replace the configuration's variables; request the approvals `start` and `roots`; create a `Client`
-    approved     compare each tool with its approved definition; request the approval `definition` if it has changed
+    approved     the tools that the configuration and the user allow (definitions.py)
     call_tool    budget -> approval, with the exact arguments -> the client -> audit line
     sample       budget -> approval of the request -> the program's model -> approval of the message -> the server
     elicit       budget -> approval, with the server's name and the host of a URL -> the program's form -> the server
-
-The host approves all definitions of a server's first list, except those with hidden characters. With an `approve`
-function, a later change takes the tool out of the list until the user allows it, because a server could otherwise win
-the user's trust first and change the description later. A server that changes its behavior but not its definitions goes
-unnoticed.
-
-Threats:
-    changed-definition: A server changes a tool's description or schema after the user has consented to the tool. With
-        an `approve` function, the changed tool leaves the list until the user allows the new definition.
 
 Spec:  2026-07-28 server/tools#security-considerations, client/roots, client/sampling#user-interaction-model,
        client/elicitation#safe-url-handling, server/utilities/logging, basic/patterns/progress
@@ -24,7 +15,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import logging
 import math
 import os
 import time
@@ -39,16 +29,15 @@ from ..features.elicitation import ElicitRequestURLParams, ElicitResult
 from ..features.roots import path_of
 from ..features.sampling import USER_REJECTED, CreateMessageRequestParams, CreateMessageResult
 from ..features.tools import CallToolResult, Tool
-from ..jsonrpc.bounded_waits import CANCEL_SECONDS
 from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, RequestTimeout
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
-from ..transports.base import finish
 from ..transports.system import trace_from_environment
-from .approval import Approval, Kind, Origin, Refused, Undecided, hidden_text_warnings, quoted
+from .approval import Approval, Kind, Origin, Refused, quoted
 from .configuration import ServerConfig
 from .dangers import command_warnings, is_own_file, value_warnings
+from .definitions import Definitions
 from .launch import Launch, launch_of
 from .names import UnknownName, full_name
 from .policy import Account, BudgetExceeded, ElicitRequest, Policy, definition_hash, digest_of
@@ -61,8 +50,6 @@ if TYPE_CHECKING:
 
     from ..client.tools import CallOptions
     from ..features.logging import LoggingMessageNotificationParams
-
-log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 C = TypeVar("C", bound=Client)
@@ -85,10 +72,7 @@ class HostedServer(Supervisor):
         self._policy, self._options, self._account = policy, options, Account(policy, name, host_account)
         self._digest = ""  # of the configuration for which the user's decisions are valid
         self._sampling, self._elicitation = _option_for(options.sampling, name), _option_for(options.elicitation, name)
-        self._approved: dict[str, Tool] = {}  # by name: the approved definitions that this run has seen
-        self._undecided: list[Tool] = []  # the listed tools whose definitions are not approved
-        self._asking: asyncio.Task[None] | None = None  # requests the approvals of `_undecided`
-        self._denied: set[str] = set()  # hashes of the definitions that were refused
+        self._definitions = Definitions(name, policy, partial(self.approval, "definition"), self.list_changed)
         self._log_second, self._logs_in_second = 0, 0
 
     async def close(self, patience: float = 0.0) -> None:
@@ -96,7 +80,7 @@ class HostedServer(Supervisor):
         deadline = time.monotonic() + patience
         while self.calls and time.monotonic() < deadline:
             await asyncio.sleep(0.02)
-        await finish(self._asking, cancel=True, timeout=CANCEL_SECONDS)
+        await self._definitions.close()
         await self.stop()
         self._change(ServerState.STOPPED)
 
@@ -202,88 +186,10 @@ class HostedServer(Supervisor):
             raise type(error)(self.mask(str(error))) from None
 
     def approved(self, tools: list[Tool]) -> list[Tool]:
-        """Return the tools with approved definitions, and request the other approvals in the background."""
-        stored = self._stored_definitions()
-        # Trust on first use: without an earlier list, or without `approve`, only hidden characters are refused.
-        trusts_all = stored is None or self._options.approve is None
-        definitions = dict(stored or {})
-        approved = list[Tool]()
-        self.status.unapproved_tools = {}
-        self._undecided = []
-        for tool in tools:
-            if not self.config.allows_tool(tool.name):
-                continue
-            reason = _reason_to_ask(tool, definitions, trusts_all)
-            if reason is None:
-                definitions[_name_hash(tool.name)] = definition_hash(tool)
-                self._approved[tool.name] = tool
-                approved.append(tool)
-            else:
-                self._undecided.append(tool)
-                self.status.unapproved_tools[tool.name] = reason
-        if definitions != stored:
-            try:
-                self._store_definitions(definitions)
-            except Exception:  # without the record, a definition that changes later would look like a first one
-                log.exception("the definitions of %s could not be stored, so new tools are refused",
-                              quoted(self.config.name))  # fmt: skip
-                approved = self._only_stored(approved, stored or {})
-        if self._undecided and (self._asking is None or self._asking.done()):
-            self._asking = asyncio.create_task(self._ask_definitions())
+        allowed = [tool for tool in tools if self.config.allows_tool(tool.name)]
+        approved = self._definitions.approved(allowed, self._digest)
+        self.status.unapproved_tools = self._definitions.unapproved
         return approved
-
-    def _only_stored(self, tools: list[Tool], stored: Mapping[str, str]) -> list[Tool]:
-        """Return the tools whose definitions are stored. Record the others in the status."""
-        kept = list[Tool]()
-        for tool in tools:
-            if stored.get(_name_hash(tool.name)) == definition_hash(tool):
-                kept.append(tool)
-            else:
-                self.status.unapproved_tools[tool.name] = "not stored"
-        return kept
-
-    def _stored_definitions(self) -> dict[str, str] | None:
-        """Return the hashes of the approved definitions, by `_name_hash`. None if no list was approved yet."""
-        stored = self._policy.approvals.get(f"{self._digest} definitions")
-        if stored is None:
-            return None
-        definitions = {}
-        for entry in stored.split():
-            name_hash, _, definition = entry.partition(":")
-            definitions[name_hash] = definition
-        return definitions
-
-    def _store_definitions(self, definitions: Mapping[str, str]) -> None:
-        # One entry for all tools, because a changed tool whose own entry got lost would look like a new one.
-        text = " ".join(f"{name_hash}:{definition}" for name_hash, definition in definitions.items())
-        self._policy.approvals[f"{self._digest} definitions"] = text
-
-    async def _ask_definitions(self) -> None:
-        """Ask the user about one definition after the other. The next list contains those that are allowed.
-
-        If the user does not decide in time, `list_changed` makes the host fetch the list and ask again, after a pause
-        that doubles each time.
-        """
-        while self._undecided:
-            tool = self._undecided.pop(0)
-            name_hash, definition = _name_hash(tool.name), definition_hash(tool)
-            if definition in self._denied or (self._stored_definitions() or {}).get(name_hash) == definition:
-                continue  # the user has already decided, perhaps after the list was fetched
-            request = replace(
-                self.approval("definition", full_name(self.config.name, tool.name)), tool=tool,
-                before=self._approved.get(tool.name), reason=self.status.unapproved_tools.get(tool.name, ""),
-            )  # fmt: skip
-            try:
-                await self._policy.check(request)
-                self._store_definitions({**(self._stored_definitions() or {}), name_hash: definition})
-            except Undecided as error:
-                log.warning("%s; the host asks again later", error)
-            except Refused:
-                self._denied.add(definition)
-                continue
-            except Exception:
-                log.exception("the approval of %s could not be stored; the host asks again later", request.name)
-            self.list_changed()  # after a failure too, so that the next list asks again
 
     async def call_tool(
         self, name: str, arguments: Mapping[str, object] | None, origin: Origin, wait: float, options: CallOptions
@@ -464,27 +370,6 @@ class HostedServer(Supervisor):
             self.status.dropped["log messages"] = self.status.dropped.get("log messages", 0) + 1
         elif self._options.on_log is not None:
             self._options.on_log(self.config.name, message)
-
-
-def _name_hash(name: str) -> str:
-    """Return a short text that stands for the name of a tool, because a name may have 64 KiB."""
-    return digest_of(name)[:16]
-
-
-def _reason_to_ask(tool: Tool, approved: Mapping[str, str], trusts_all: bool) -> str | None:
-    """Return the reason why the user must decide about a definition, or None if it is approved or trusted.
-
-    `approved` contains the hashes of the approved definitions, by `_name_hash`. `trusts_all` is True to trust every
-    definition without hidden characters.
-    """
-    name_hash = _name_hash(tool.name)
-    if approved.get(name_hash) == definition_hash(tool):
-        return None
-    if hidden_text_warnings(tool):
-        return "hidden characters"
-    if trusts_all:
-        return None
-    return "changed" if name_hash in approved else "new"
 
 
 def _edited(params: object, expected: type[T]) -> T:

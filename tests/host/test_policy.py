@@ -37,7 +37,7 @@ from mcp_ref import (
 )
 from mcp_ref.features.resources import ReadResourceRequestParams
 from mcp_ref.features.tools import Tool
-from mcp_ref.host import hosted, policy, supervisor
+from mcp_ref.host import definitions, policy, supervisor
 from mcp_ref.host.dangers import command_warnings, url_warnings
 from mcp_ref.host.names import UnknownName
 from mcp_ref.host.policy import Account, HostOptions, Policy, definition_hash
@@ -235,7 +235,7 @@ async def test_new_tool_of_a_known_server_is_asked_in_the_next_run() -> None:
 
 
 async def test_host_closes_although_approve_ignores_its_cancellation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hosted, "CANCEL_SECONDS", 0.02)
+    monkeypatch.setattr(definitions, "CANCEL_SECONDS", 0.02)
     names, go, asked = ["first"], asyncio.Event(), asyncio.Event()
     server = LegacyServer(lambda method, params: {"tools": [tool(name) for name in names]})
 
