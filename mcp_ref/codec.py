@@ -81,8 +81,7 @@ class Codec:
 
     def decode(self, cls: type[T], value: JSON) -> T:
         """Return an instance of the dataclass `cls` from a JSON object. Raise ShapeError for a wrong member."""
-        read = self._readers.get(cls) or self._class_reader(cls)
-        return read(value)  # type: ignore[return-value]
+        return (self._readers.get(cls) or self._class_reader(cls))(value)  # type: ignore[return-value]
 
     def _class_writer(self, cls: type) -> _WriteObject:
         availability: Availability | None = getattr(cls, "availability", None)
@@ -113,14 +112,16 @@ class Codec:
             elif each.availability.if_unsupported == "refuse":
                 refused.append((each.attribute, each.name, each.default))
         adjust = getattr(cls, "to_wire", None)
-        has_dict = not hasattr(cls, "__slots__") and all(field.init for field in dataclasses.fields(cls))
+        has_dict = not hasattr(cls, "__slots__")
 
         def write(value: object) -> Object:
             wire: Object = {}
-            # `__dict__` is faster, but has neither slots nor the defaults of fields that `__init__` does not set
-            members = value.__dict__ if has_dict else {name: getattr(value, name) for name, *_ in plan}
+            members = value.__dict__ if has_dict else {}
             for attribute, omitted, row in plan:
-                member = members[attribute]
+                try:
+                    member = members[attribute]  # faster than `getattr`
+                except KeyError:  # the class has slots, or an author's `__init__` does not set a field with a default
+                    member = getattr(value, attribute)
                 if member is omitted:
                     continue
                 name, convert, default, usual, hint = row  # a tuple of its own, because most fields are not written
@@ -310,8 +311,7 @@ def members_of(cls: type) -> list[Member]:
             availability = next((extra for extra in extras if isinstance(extra, Availability)), availability)
         first, *rest = field.name.split("_")
         name = "_meta" if field.name == "meta" else first + "".join(word.capitalize() for word in rest)
-        has_factory = field.default_factory is not dataclasses.MISSING
-        is_optional = has_factory or field.default is not dataclasses.MISSING
+        is_optional = not (field.default is field.default_factory is dataclasses.MISSING)
         is_constant = get_origin(hint) is Literal and len(get_args(hint)) == 1
         members.append(Member(field.name, name, hint, availability, field.default, is_optional, is_constant))
     return members

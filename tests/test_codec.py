@@ -286,6 +286,18 @@ def test_encode_reads_fields_that_are_not_in_the_dict_of_the_object(value: objec
     assert codec_for(R2025_11_25).encode(value) == {"name": "a", "note": "b"}
 
 
+class _Failure(CallToolResult):
+    """A result of an author who sets only some of the fields."""
+
+    def __init__(self) -> None:
+        self.content, self.is_error = [TEXT], True
+
+
+def test_encode_reads_the_defaults_of_fields_that_an_author_does_not_set() -> None:
+    codec = codec_for(R2025_11_25)
+    assert codec.encode(_Failure()) == codec.encode(CallToolResult([TEXT], is_error=True))
+
+
 def test_encode_meta_exists_in_all_revisions() -> None:
     for value in (CallToolRequestParams("t", meta=META), CancelledNotificationParams(1, meta=META), EmptyResult(META)):
         for revision in LEGACY:
