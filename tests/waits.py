@@ -392,6 +392,7 @@ lib/http/server.py
         It is the loop of the server's own task, which `close` cancels.
     HttpServer._start: self._connections.loop.connect_accepted_ =>
         Without TLS it ends at once; a TLS handshake has the time limit `HttpLimits.head_time`.
+    HttpServer.close: asyncio.shield(self._closing) => The task `_close`, whose waits have time limits.
     end_tasks: asyncio.wait(tasks) => All tasks are cancelled, and none of them suppresses the cancellation.
     start_server: asyncio.get_running_loop().create_server => The system ends it when it has resolved the host.
 lib/slots.py
@@ -439,7 +440,7 @@ server/context.py
     Context._until_cancelled: coroutine => The context's own method, or the cancellation of the request.
 server/http.py
     HttpApp._start_and_handle: rest => HTTP_HANDLER
-    HttpApp.end_sessions: asyncio.gather(*endings) =>
+    HttpApp.end_sessions: asyncio.gather(self._subscriptions.end() =>
         See `SessionTable.close` and the others, which have the time limit `CLOSE_SECONDS`.
 server/http_options.py
     authorized_by.authorize: name => The author's `authenticate`, or the server's end, which cancels the request.

@@ -173,11 +173,12 @@ class HttpApp:
 
     async def end_sessions(self) -> None:
         """End the subscriptions, the sessions, and the stateless requests that last more than `FINISH_SECONDS`."""
-        endings = [self._subscriptions.end(), self._endpoint.close(), self._endpoint.finish(FINISH_SECONDS)]
-        if self._http_sse is not None:
-            endings.append(self._http_sse.close())
-        await asyncio.gather(*endings)
+        http_sse = [self._http_sse.close()] if self._http_sse is not None else []
+        endpoint = self._endpoint
+        await asyncio.gather(self._subscriptions.end(), endpoint.close(), endpoint.finish(FINISH_SECONDS), *http_sse)
 
     async def close(self) -> None:
-        await self.end_sessions()
-        await self._catalog.service.remove(self)
+        try:
+            await self.end_sessions()
+        finally:  # even if this task is cancelled meanwhile
+            await self._catalog.service.remove(self)

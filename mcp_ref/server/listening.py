@@ -64,7 +64,9 @@ async def serve_http(
             yield f"{'https' if ssl else 'http'}://{bracket_ipv6(shown)}:{bound_port}{app.path}"
         finally:
             last_request_seconds = LAST_REQUEST_SECONDS if app.is_draining else 0.0
-            await app.end_sessions()  # first, because `listening.close` cuts off what has not ended
-            await listening.close(FINISH_SECONDS, last_request_seconds)
+            try:
+                await app.end_sessions()  # first, because `listening.close` cuts off what has not ended
+            finally:  # even if this task is cancelled again
+                await listening.close(FINISH_SECONDS, last_request_seconds)
     finally:
         await catalog.service.remove(app)

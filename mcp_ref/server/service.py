@@ -152,6 +152,13 @@ class Service:
         if self.broadcaster is not None:
             self.broadcaster.start()
 
+    async def end(self, member: Member) -> None:
+        """Close a session or an HTTP application, and remove it, even if the caller is cancelled meanwhile."""
+        try:
+            await member.close()
+        finally:
+            await self.remove(member)
+
     async def remove(self, member: Member) -> None:
         """Remove a session or an HTTP application.
 
@@ -205,8 +212,7 @@ class Service:
 
     async def close(self) -> None:
         for member in tuple(self.members):
-            await member.close()
-            await self.remove(member)
+            await self.end(member)
 
     async def fail(self) -> None:
         """End all sessions and HTTP applications, because the lifespan has failed, and then reopen the applications."""

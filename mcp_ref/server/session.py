@@ -92,8 +92,7 @@ class ServerSession(Session, Announcer):
 
     async def leave(self) -> None:
         self.catalog.announcers.discard(self)
-        await self.close()
-        await self.catalog.service.remove(self)
+        await self.catalog.service.end(self)
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era

@@ -316,6 +316,37 @@ async def test_lifespan_that_begins_is_cancelled_with_its_only_user() -> None:
         entering.clear()
 
 
+@pytest.mark.parametrize("over_http", [False, True], ids=["memory", "HTTP"])
+@pytest.mark.parametrize("turns", [0, 1, 3])
+async def test_server_that_is_cancelled_again_while_it_ends_still_ends_completely(over_http: bool, turns: int) -> None:
+    site, urls, ends = Site(), asyncio.Queue[str](), memory_pair()
+
+    async def serve() -> None:
+        if not over_http:
+            return await site.server.serve(ends[1])
+        async with site.server.serve_http() as url:
+            urls.put_nowait(url)
+            await asyncio.Event().wait()
+
+    serving = asyncio.create_task(serve())
+    target = await urls.get() if over_http else ends[0]
+    async with Client(target, timeout=PATIENCE) as client:
+        calling = asyncio.create_task(client.call_tool("wait"))
+        await site.begun.wait()
+        for _ in range(2):
+            serving.cancel()
+            for _ in range(1 + turns):
+                await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+        with pytest.raises(McpError):
+            await calling
+    await eventually(lambda: not site.server.catalog.service.members and site.log[-1] == "leave")
+    if over_http:
+        with pytest.raises(ConnectionClosed, match="cannot be reached"):
+            await Client(target).connect()
+
+
 async def test_lifespan_refuses_another_event_loop() -> None:
     site = Site()
     async with Client(site.server):

@@ -57,6 +57,7 @@ class HttpServer:
         self._connections, self._sockets, self._tls = connections, sockets, tls
         self._starting: set[asyncio.Task[None]] = set()  # tasks of `_start`, which take long only with TLS
         self._quiet_until = 0.0  # no log line about failures to accept until this time
+        self._closing: asyncio.Task[None] | None = None  # runs `_close`
         self._time_check = asyncio.create_task(self._check_times())
         self._accepting = [asyncio.create_task(self._accept(listening)) for listening in sockets]
 
@@ -76,13 +77,18 @@ class HttpServer:
     async def close(self, grace: float = 3.0, last_request_seconds: float = 0.0) -> None:
         """Accept no more connections, give the handlers `grace` seconds to finish, and then cancel them.
 
+        The server ends even if the caller is cancelled meanwhile.
+
         Args:
             grace: Time for the handlers, in seconds.
             last_request_seconds: Time in which a connection that has no request yet can still send one, so that a load
                 balancer that has just connected does not lose its request.
         """
-        if not self._sockets:
-            return
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close(grace, last_request_seconds))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, grace: float, last_request_seconds: float) -> None:
         sockets, self._sockets = self._sockets, []
         await end_tasks(self._accepting)
         for listening in sockets:

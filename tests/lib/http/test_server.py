@@ -657,6 +657,19 @@ async def test_urgent_request_on_a_new_connection_does_not_wait_while_large_resp
         await server.close(grace=0.0)
 
 
+@pytest.mark.parametrize("turns", range(3))
+async def test_server_closes_although_the_caller_of_close_is_cancelled(turns: int) -> None:
+    server = await start_server(lambda exchange: exchange.respond(200, OK, b"ok"), "127.0.0.1")
+    address, closing = server.address, asyncio.create_task(server.close())
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    closing.cancel()
+    await asyncio.wait([closing])
+    await server.close()  # waits for the end of the first call, if there was one
+    with pytest.raises(ConnectionRefusedError):
+        await asyncio.open_connection(*address)
+
+
 @pytest.mark.parametrize("turns", range(6))
 async def test_server_loses_no_connection_that_it_accepts_while_it_closes(turns: int) -> None:
     """Close the server in each turn of the event loop around the acceptance, which cancels the task that accepts."""
