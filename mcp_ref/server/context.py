@@ -190,7 +190,7 @@ class Context(InputRequests, Generic[S]):
         if running_loop() is self.channel.loop:
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
-        return call_on_loop(self._until_cancelled(coroutine), self.channel.loop)
+        return call_on_loop(self._until_cancelled, coroutine, self.channel.loop)
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
         if self.worker_is_cancelled:  # between two waits of the thread

@@ -16,7 +16,7 @@ import asyncio
 import concurrent.futures
 import logging
 import os
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, TypeVar, cast, overload
 
@@ -342,12 +342,21 @@ class InputRequests(RequestContext):
         return tuple(results)
 
 
-def call_on_loop(coroutine: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop) -> T:
-    """Run a coroutine on the event loop of another thread, and return its result.
+def call_on_loop(
+    wrap: Callable[[Coroutine[object, object, T]], Coroutine[object, object, T]],
+    coroutine: Coroutine[object, object, T], loop: asyncio.AbstractEventLoop,
+) -> T:  # fmt: skip
+    """Run `wrap(coroutine)` on the event loop of another thread, and return its result.
 
-    Raise CancelledError if the loop ends.
+    Raise CancelledError if the loop ends, or has ended.
     """
-    future = asyncio.run_coroutine_threadsafe(coroutine, loop)
+    wrapped = wrap(coroutine)
+    try:
+        future = asyncio.run_coroutine_threadsafe(wrapped, loop)
+    except RuntimeError:  # the loop is closed
+        wrapped.close()
+        coroutine.close()
+        raise concurrent.futures.CancelledError("the event loop has ended") from None
     while not (future.done() or loop.is_closed()):  # a loop that is ending may never run the coroutine
         concurrent.futures.wait([future], timeout=1.0)
     future.cancel()  # if the loop is closed, so that `result` raises; does nothing to a future that is done

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import inspect
 import threading
 from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
@@ -12,6 +13,7 @@ from typing import Annotated, cast
 import pytest
 
 from mcp_ref import Client, ConnectionClosed, Context, McpError, RemoteError, RequestTimeout, Server
+from mcp_ref.basic.channel import Channel
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.revisions import LEGACY
 from mcp_ref.server.context import YIELD_INTERVAL
@@ -331,6 +333,16 @@ async def test_context_run_on_the_event_loop_raises_runtime_error() -> None:
     async with connected_client(server) as wire:
         await wire.send(calling("confused"))
         assert text_of(await wire.receive_object()) == "told"
+
+
+def test_context_run_after_the_end_of_the_loop_is_cancelled_and_closes_its_coroutine() -> None:
+    loop = asyncio.new_event_loop()
+    loop.close()
+    context = Context(cast(Channel, SimpleNamespace(loop=loop)), 1, None)
+    coroutine = context.log("info", "x")
+    with pytest.raises(concurrent.futures.CancelledError):
+        context.run(coroutine)
+    assert inspect.getcoroutinestate(coroutine) == inspect.CORO_CLOSED
 
 
 def test_context_run_whose_coroutine_the_loop_never_begins_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
