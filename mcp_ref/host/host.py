@@ -242,7 +242,7 @@ class Host(HostOptions):
         Raises:
             UnknownName: If the server does not have this tool.
             ServerUnavailable: If the server is not ready, so that nothing was sent.
-            ConnectionClosed: If the server died during the call, so that nobody knows whether the tool ran.
+            ConnectionClosed: If the connection is lost. Nobody knows whether the tool ran, unless `is_unsent` is True.
             Refused: If the policy does not allow the call.
         """
         server, local_name = self._split(name)

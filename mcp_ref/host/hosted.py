@@ -183,7 +183,9 @@ class HostedServer(Supervisor):
         try:
             yield
         except ConnectionClosed as error:
-            raise type(error)(self.mask(str(error))) from None
+            masked = type(error)(self.mask(str(error)))
+            masked.is_unsent, masked.http_status = error.is_unsent, error.http_status
+            raise masked from None
 
     def approved(self, tools: list[Tool]) -> list[Tool]:
         allowed = [tool for tool in tools if self.config.allows_tool(tool.name)]
@@ -263,7 +265,9 @@ class HostedServer(Supervisor):
             outcome = "error" if result.is_error else "result"
         except (ConnectionClosed, RequestTimeout) as error:
             outcome = "lost"
-            raise type(error)(f"{error}; it is not known if the tool ran") from None
+            if not (isinstance(error, ConnectionClosed) and error.is_unsent):
+                error.args = (f"{error}; it is not known if the tool ran",)
+            raise
         finally:
             self.calls.remove(full)
             self.call_ended(outcome == "lost")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import sys
 import time
@@ -91,6 +92,21 @@ async def test_server_that_dies_in_a_call_is_restarted_and_the_call_is_not_repea
         (restart,) = [line for line in lines(audit) if line["event"] == "restart"]
         assert restart["server"] == "s" and restart["reason"]
     assert called == [1]
+
+
+async def test_host_call_to_a_server_that_cannot_be_reached_says_that_it_was_not_sent() -> None:
+    server = calculator()
+    server.resource("test://r")(calculator)
+    async with contextlib.AsyncExitStack() as stack:
+        url = await stack.enter_async_context(server.serve_http())
+        async with opened(Host({"s": url})) as host:
+            await stack.aclose()
+            with pytest.raises(ConnectionClosed, match=r"cannot be reached: [^;]*$") as lost:
+                await host.call_tool("s.add", ADD)
+            assert lost.value.is_unsent
+            with pytest.raises(ConnectionClosed) as lost:
+                await host.read_resource("s", "test://r")
+            assert lost.value.is_unsent
 
 
 @pytest.mark.acceptance("26")
