@@ -83,7 +83,7 @@ class Host(HostOptions):
         self._account = Account(self._policy)
         self._hosted: dict[str, HostedServer] = {}
         self._start_limit = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._is_used = False
+        self._is_used = self._is_closed = False
 
     def __repr__(self) -> str:
         servers = [f"{name} {hosted.status.state.name}" for name, hosted in self._hosted.items()]
@@ -104,8 +104,9 @@ class Host(HostOptions):
         await self.close()
 
     async def close(self) -> None:
-        """Close all servers."""
-        await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
+        """Close all servers, even if the caller is cancelled meanwhile. They cannot be started again."""
+        self._is_closed = True
+        await asyncio.shield(asyncio.gather(*(hosted.close() for hosted in self._hosted.values())))
 
     async def reload(self, servers: ServersLike) -> None:
         """Replace the servers. An unchanged server keeps running, and a changed one starts again.
@@ -119,10 +120,13 @@ class Host(HostOptions):
         Raises:
             ConfigurationError: If the file cannot be parsed, in which case nothing changes.
             ServerUnavailable: If a required server did not start.
+            RuntimeError: If the host is closed.
         """
         configs = {config.name: config for config in read_servers(servers).servers}
         removed = [hosted for name, hosted in self._hosted.items() if configs.get(name) != hosted.config]
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in removed))
+        if self._is_closed:  # perhaps meanwhile
+            raise RuntimeError("the host is closed: create a new Host")
         kept = {name: hosted for name, hosted in self._hosted.items() if hosted not in removed}
         new = {
             name: HostedServer(config, self._policy, self._account, self._start_limit)
@@ -142,7 +146,7 @@ class Host(HostOptions):
                 hosted.check_ready()
 
     async def restart(self, server: str) -> None:
-        """Start a server again, in any state."""
+        """Start a server again, in any state but STOPPED."""
         await self._server(server).start()
 
     def status(self) -> list[ServerStatus]:

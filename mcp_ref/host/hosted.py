@@ -77,6 +77,7 @@ class HostedServer(Supervisor):
 
     async def close(self, patience: float = 0.0) -> None:
         """End the server, after giving the calls in flight `patience` seconds."""
+        self.is_closed = True
         deadline = time.monotonic() + patience
         while self.calls and time.monotonic() < deadline:
             await asyncio.sleep(0.02)

@@ -82,8 +82,8 @@ class ServerState(Enum):
     BACKING_OFF  -> UNAPPROVED or STARTING after a pause, as from IDLE
 
     STARTING, READY and SUSPENDED lead to BACKING_OFF when the server fails, ends or is silent, or to FAILED if restarts
-    are useless or too many. `Host.restart` leads from every state to IDLE. STOPPED is the last state: the host was
-    closed, or `Host.reload` has removed the server.
+    are useless or too many. `Host.restart` leads from every other state to IDLE. STOPPED is the last state: the
+    host was closed, or `Host.reload` has removed the server.
     """
 
     IDLE = "idle"
@@ -213,6 +213,8 @@ class Supervisor:
         """Function that removes the secrets of the server from a text."""
         self.attempted = asyncio.Event()
         """Set when the first start has succeeded or failed."""
+        self.is_closed = False
+        """True as soon as the end of the server begins, after which it is not started again."""
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()  # set, and replaced by a new one, whenever the state changes
         self._wake = asyncio.Event()  # wakes `_serve`
@@ -234,14 +236,17 @@ class Supervisor:
             self._on_event(self.snapshot())
 
     async def start(self) -> None:
-        """Start the server, in any state. A running server is stopped first."""
+        """Start the server. A running server is stopped first. Raise ServerUnavailable after `close`."""
         await self.stop()
+        if self.is_closed:
+            raise ServerUnavailable(f"the server {self.config.name} is stopped, and cannot be started again")
         self._change(ServerState.IDLE)
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
     async def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
+        while self._task is not None and not self._task.done():  # another caller may start it again meanwhile
+            if not self._task.cancelling():  # a second cancellation would interrupt the end of the client
+                self._task.cancel()
             await asyncio.wait([self._task])
         self.tools.cancel_removal()  # so that no timer outlives the supervision
 

@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,7 @@ from mcp_ref.revisions import LATEST_LEGACY
 from tests.forked_python import forked
 from tests.host.peers import Fragile, LegacyServer, Person, calculator, opened, state, tool
 from tests.server_programs import serving
-from tests.settings import MODERN, ROOT, SERVER_TRANSPORTS
+from tests.settings import MODERN, PATIENCE, ROOT, SERVER_TRANSPORTS, eventually
 
 ADD: Object = {"a": 1, "b": 2}
 RESULT: Object = {"content": [], "structuredContent": {}}
@@ -380,6 +381,52 @@ async def test_prompt_is_found_by_its_model_name() -> None:
         (prompt,) = await host.list_prompts()
         assert prompt.model_name.startswith("s__")
         assert (await host.get_prompt(prompt.model_name)).messages == (await host.get_prompt(prompt.full_name)).messages
+
+
+def supervisions() -> list[asyncio.Task[Any]]:
+    return [task for task in asyncio.all_tasks() if task.get_name().startswith("supervise ")]
+
+
+async def test_two_restarts_at_once_leave_one_supervision_of_the_server() -> None:
+    async with opened(Host({"s": calculator()})) as host:
+        await asyncio.gather(host.restart("s"), host.restart("s"))
+        assert len(supervisions()) == 1
+        assert (await host.call_tool("s.add", ADD, wait=PATIENCE)).text == "3"
+    assert not supervisions()
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_host_that_is_closed_starts_no_server_again(turns: int) -> None:
+    async with Host({"s": calculator()}) as host:
+        closing = asyncio.create_task(host.close())
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        reloading = host.reload({"s": calculator(), "t": calculator()})
+        await asyncio.gather(closing, host.restart("s"), reloading, return_exceptions=True)
+    with pytest.raises(ServerUnavailable, match="cannot be started again"):
+        await host.restart("s")
+    with pytest.raises(RuntimeError, match="the host is closed"):
+        await host.reload({"s": calculator()})
+    assert not supervisions() and {status.state.value for status in host.status()} == {"stopped"}
+
+
+@pytest.mark.parametrize("turns", range(4))
+async def test_host_closes_its_servers_although_it_is_cancelled_again(turns: int) -> None:
+    async def use() -> None:
+        async with Host({"s": calculator()}):
+            ready.set()
+            await asyncio.Event().wait()
+
+    ready = asyncio.Event()
+    using = asyncio.create_task(use())
+    await ready.wait()
+    for _ in range(2):
+        using.cancel()
+        for _ in range(turns):
+            await asyncio.sleep(0)
+    with pytest.raises(asyncio.CancelledError):
+        await using
+    await eventually(lambda: not supervisions())
 
 
 async def test_reload_replaces_another_server_object_of_the_same_name() -> None:
