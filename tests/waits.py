@@ -297,7 +297,7 @@ features/invoke.py
 features/roots.py
     called_roots: found => PROGRAMS_HANDLER
 host/host.py
-    Host.close: asyncio.shield(asyncio.gather(*(hosted.c => See `HostedServer.close`.
+    Host.close: asyncio.shield(self._closing) => See `HostedServer.close`.
     Host.reload: hosted.attempted.wait() =>
         `Supervisor._run` sets it at its end, or `HostedServer.close` with the state STOPPED.
     Host.watch: asyncio.sleep(pause) =>

@@ -83,7 +83,8 @@ class Host(HostOptions):
         self._account = Account(self._policy)
         self._hosted: dict[str, HostedServer] = {}
         self._start_limit = asyncio.Semaphore(STARTS_AT_ONCE)
-        self._is_used = self._is_closed = False
+        self._is_used = False
+        self._closing: asyncio.Task[None] | None = None  # runs `_close`
 
     def __repr__(self) -> str:
         servers = [f"{name} {hosted.status.state.name}" for name, hosted in self._hosted.items()]
@@ -105,8 +106,12 @@ class Host(HostOptions):
 
     async def close(self) -> None:
         """Close all servers, even if the caller is cancelled meanwhile. They cannot be started again."""
-        self._is_closed = True
-        await asyncio.shield(asyncio.gather(*(hosted.close() for hosted in self._hosted.values())))
+        if self._closing is None:
+            self._closing = asyncio.create_task(self._close())
+        await asyncio.shield(self._closing)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(hosted.close() for hosted in self._hosted.values()))
 
     async def reload(self, servers: ServersLike) -> None:
         """Replace the servers. An unchanged server keeps running, and a changed one starts again.
@@ -125,7 +130,7 @@ class Host(HostOptions):
         configs = {config.name: config for config in read_servers(servers).servers}
         removed = [hosted for name, hosted in self._hosted.items() if configs.get(name) != hosted.config]
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in removed))
-        if self._is_closed:  # perhaps meanwhile
+        if self._closing is not None:  # perhaps since the call of `reload`
             raise RuntimeError("the host is closed: create a new Host")
         kept = {name: hosted for name, hosted in self._hosted.items() if hosted not in removed}
         new = {

@@ -205,7 +205,8 @@ class Supervisor:
         self.status = ServerStatus(config.name, config.transport, config.file, list(config.warnings))
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
-        self.client: Client | None = None
+        self.client: Client | None = None  # None unless the server is ready
+        self._latest_client: Client | None = None
         self.tools = ToolList(config.name, self._report)
         self.calls: list[str] = []
         """The full names of the calls in flight."""
@@ -248,6 +249,9 @@ class Supervisor:
             if not self._task.cancelling():  # a second cancellation would interrupt the end of the client
                 self._task.cancel()
             await asyncio.wait([self._task])
+        if self._latest_client is not None:  # the cancellation may have interrupted its end
+            with contextlib.suppress(Exception):  # `_run` has logged it
+                await self._latest_client.close()
         self.tools.cancel_removal()  # so that no timer outlives the supervision
 
     def list_changed(self) -> None:
@@ -318,7 +322,7 @@ class Supervisor:
         """Start the server, and wait until it ends. Return the pause before a restart, or None without a restart."""
         if self.config.file is not None:
             self._change(ServerState.UNAPPROVED)
-        client = await self.prepare()
+        client = self._latest_client = await self.prepare()
         ready_at: float | None = None
         self._change(ServerState.STARTING)
         seconds = self.config.entry.get("startup_timeout_sec", STARTUP_SECONDS)
