@@ -903,7 +903,31 @@ def test_signature_is_async_for_partials_methods_and_objects() -> None:
         assert not signature_of(other).is_async, other
 
 
-@pytest.mark.parametrize("function", [len, dict, print, functools.singledispatch(signature_of)])
+@functools.singledispatch
+def by_type(value: int) -> int:
+    return value
+
+
+@functools.wraps(by_type)
+def around_by_type(value: int) -> int:
+    return by_type(value)
+
+
+class _Router:
+    """Has the same attributes as a singledispatch function."""
+
+    registry = dispatch = None
+
+    def __call__(self, value: int) -> int:
+        return value
+
+
+@pytest.mark.parametrize("function", [around_by_type, _Router()], ids=["wraps", "attributes"])
+def test_signature_of_a_function_that_only_resembles_a_singledispatch_function(function: Callable[..., int]) -> None:
+    assert [parameter.name for parameter in signature_of(function).parameters] == ["value"]
+
+
+@pytest.mark.parametrize("function", [len, dict, print, by_type, functools.partial(by_type)])
 def test_signature_of_refuses_a_function_not_written_in_python(function: Callable[..., object]) -> None:
     with pytest.raises(UnsupportedType, match=r"is (not a Python|a singledispatch) function.*; wrap it in a def"):
         signature_of(function)

@@ -237,11 +237,11 @@ def _plain_function(function: Any) -> tuple[Any, str, str | None]:
             function = function.func
         elif inspect.ismethod(function):
             function = function.__func__
-        elif hasattr(function, "dispatch") and hasattr(function, "registry"):
+        elif hasattr(function, "dispatch") and getattr(function, "__globals__", None) is vars(functools):
             why = "is a singledispatch function, which needs an argument without a name; wrap it in a def"
             raise AnnotationScope("function", {}).error(function, why)
         elif hasattr(function, "__wrapped__"):  # by a decorator with @functools.wraps
-            function = function.__wrapped__
+            function = inspect.unwrap(function)  # all such decorators, because the outermost calls the others itself
         elif inspect.isfunction(type(function).__call__):  # a callable object
             name, doc = type(function).__name__, type(function).__doc__
             function = type(function).__call__
