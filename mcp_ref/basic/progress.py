@@ -64,7 +64,7 @@ class ProgressReporter:
         self, progress: float, total: float | None, message: str | None
     ) -> ProgressNotificationParams | None:
         """Return the notification, or None if `progress` did not increase. Raise ValueError for NaN and infinity."""
-        if not math.isfinite(progress) or not math.isfinite(total or 0):
+        if not math.isfinite(progress) or (total is not None and not math.isfinite(total)):
             raise ValueError(f"progress and total must be finite numbers, got {progress} and {total}")
         if progress <= self._last:
             # [2025-11-25 basic/utilities/progress#progress-flow] the value MUST increase with each notification

@@ -39,8 +39,9 @@ def progress(token: JSON, value: JSON, **more: JSON) -> Object:
 @EVERY_REVISION
 @pytest.mark.parametrize("token", ["abc123", "", 0, 7, "7"])
 async def test_progress_from_server_has_the_token_of_the_request_and_increasing_values(
-    kind: str, revision: str, token: JSON
+    kind: str, revision: str, token: JSON, caplog: pytest.LogCaptureFixture
 ) -> None:
+    caplog.set_level("DEBUG", "mcp_ref.basic.progress")
     if kind == "http-json" and revision == MODERN:
         pytest.skip("answers by JSON alone leave no way to tell")
     server = Server("s")
@@ -64,6 +65,7 @@ async def test_progress_from_server_has_the_token_of_the_request_and_increasing_
         params = came[0]["params"]
         assert type(params["progressToken"]) is type(token)
         assert message["id"] == "q"
+        assert caplog.text.count("is not above the previous") == 4
 
 
 @pytest.mark.spec(
