@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 from collections.abc import AsyncIterator
 
 import pytest
@@ -304,7 +305,8 @@ def test_cache_drops_the_oldest_results_at_the_maximum_number(monkeypatch: pytes
 
 
 def test_cache_drops_the_oldest_results_at_the_maximum_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(caching, "MAX_CACHED_BYTES", 3000)
+    size = len(json.dumps({"cursor": "a"}) + json.dumps(result(more="x" * 1000)))
+    monkeypatch.setattr(caching, "MAX_CACHED_BYTES", 2 * size)
     cache = ResponseCache(Clock())
     for cursor in "abc":
         cache.put("s", "me", "tools/list", {"cursor": cursor}, result(more="x" * 1000))
@@ -345,13 +347,13 @@ def test_notification_invalidates_the_cached_results_that_it_concerns(
 
 
 def test_resource_update_invalidates_resources_above_and_below_the_uri() -> None:
-    uris = ["file:///a/b", "file:///a/b/c", "file:///a", "file:///a/bb", "file:///x"]
+    uris: list[JSON] = ["file:///a/b", "file:///a/b/c", "file:///a", "file:///a/bb", "file:///x", None]
     cache = ResponseCache(Clock())
     for uri in uris:
         cache.put("s", "me", "resources/read", {"uri": uri}, result())
     cache.invalidate("s", "notifications/resources/updated", "file:///a/b")
     kept = [uri for uri in uris if keeps(cache, method="resources/read", params={"uri": uri})]
-    assert kept == ["file:///a/bb", "file:///x"]
+    assert kept == ["file:///a/bb", "file:///x", None]
 
 
 @pytest.mark.attack("stale-spelling")
