@@ -177,11 +177,16 @@ async def test_asgi_request_can_be_refused_before_its_body_is_received() -> None
 async def test_asgi_bodies_in_progress_share_bodies_size() -> None:
     async def echo(exchange: Exchange) -> None:
         await exchange.read_body()
+        if len(exchange.request.body) == 150_001:  # the largest body, but it is complete, so the next one is refused
+            await app(scope(), calls[3].receive, calls[3].send)
         exchange.respond(200, [], b"%d" % len(exchange.request.body))
+        exchange.forget_body()
+        await exchange.read_body()
+        assert not exchange.request.body, "a second copy has stayed in memory"
 
     app = application(echo, limits=HttpLimits(bodies_size=300_000))
     pieces: list[asyncio.Queue[Message]] = [asyncio.Queue() for _ in range(2)]
-    calls = [Call(), Call(), Call(body(b"x" * 200_000, more=True), body())]
+    calls = [Call(), Call(), Call(body(b"x" * 200_000, more=True), body()), Call(body(b"x" * 150_000, more=True), GONE)]
     running = [
         asyncio.ensure_future(app(scope(), queue.get, call.send)) for queue, call in zip(pieces, calls, strict=False)
     ]
@@ -193,7 +198,7 @@ async def test_asgi_bodies_in_progress_share_bodies_size() -> None:
     await pieces[0].put(body(b"x", more=True))
     await running[0]
     await app(scope(), calls[2].receive, calls[2].send)  # the others do not count any more
-    assert [call.sent[0]["status"] for call in calls] == [503, 200, 200]
+    assert [call.sent[0]["status"] for call in calls] == [503, 200, 200, 503]
     assert calls[1].body == b"150001"
 
 
@@ -225,7 +230,7 @@ async def test_asgi_stream_sends_its_head_at_once_and_ends_with_the_handler() ->
     go_on.set()
     await task
     assert call.body == b"onetwo"
-    assert not call.sent[-1].get("more_body")
+    assert call.sent[-1] == {"type": "http.response.body", "body": b""}
 
 
 async def test_asgi_exchange_on_disconnect_is_called_after_a_disconnect_and_no_response_is_needed() -> None:
@@ -350,6 +355,7 @@ async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(monkeyp
     async def handler(exchange: Exchange) -> None:
         stream = exchange.stream(200, [])
         await call.until(2)
+        assert stream.has_room
         call.may_send.clear()
         stream.write(b"12345")
         draining = asyncio.ensure_future(stream.drain())
@@ -358,7 +364,7 @@ async def test_asgi_stream_to_a_slow_client_waits_and_ends_at_max_queued(monkeyp
         stream.write(b"6789")
         assert not stream.ended.done()
         stream.write(b"01")
-        assert stream.ended.done()
+        assert stream.ended.done() and stream.has_room
         await draining
         call.may_send.set()
 
@@ -439,19 +445,22 @@ async def test_asgi_second_response_is_a_runtime_error() -> None:
     assert call.sent[0]["headers"] == []
 
 
-async def test_asgi_lifespan_events_are_completed_and_close_is_awaited() -> None:
-    closed: list[bool] = []
+async def test_asgi_lifespan_events_are_completed_and_start_and_close_are_awaited() -> None:
+    awaited: list[str] = []
+
+    async def start() -> None:
+        awaited.append("start")
 
     async def close() -> None:
-        closed.append(True)
+        awaited.append("close")
 
     async def handler(exchange: Exchange) -> None:
         raise AssertionError
 
     call = Call({"type": "lifespan.startup"}, {"type": "lifespan.shutdown"})
-    await application(handler, close)({"type": "lifespan"}, call.receive, call.send)
+    await application(handler, close, start=start)({"type": "lifespan"}, call.receive, call.send)
     assert [message["type"] for message in call.sent] == ["lifespan.startup.complete", "lifespan.shutdown.complete"]
-    assert closed == [True]
+    assert awaited == ["start", "close"]
     with pytest.raises(ValueError, match="websocket"):
         await application(handler)({"type": "websocket"}, call.receive, call.send)
 
