@@ -60,6 +60,7 @@ async def test_context_has_client_info_capabilities_and_revision(kind: str, revi
         assert first.channel.peer_capabilities == capabilities
         can = ["sampling", "roots", "roots.listChanged", "elicitation", "sampling.tools", ""]
         assert [first.client_can(name) for name in can] == [True, True, False, False, False, False]
+        assert (first.http is None) == (kind in ("memory", "stdio"))
 
 
 async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema() -> None:
