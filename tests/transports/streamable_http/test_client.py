@@ -767,6 +767,7 @@ async def test_listening_stream_is_resumed_after_the_last_event_while_the_sessio
             status(502),
             status(429),
             events(encode_event(log_message("2"), id="b")),
+            events(b"id: c\ndata:\n\n"),
             status(400),  # the later events were dropped: listen from now on
             events(encode_event(log_message("3"), id="\x01")),
             events(encode_event(log_message("4"), id="\u20ac"), hold=True),
@@ -775,8 +776,8 @@ async def test_listening_stream_is_resumed_after_the_last_event_while_the_sessio
             found = [await client.next() for _ in range(4)]
             assert [m.params["data"] for m in found if isinstance(m, Notification)] == ["1", "2", "3", "4"]
             lasts = [h.get("last-event-id") for h in site.headers("GET")]
-            assert lasts == [None, "a", "a", "a", "b", None, None]
-            assert pauses == [1.0, 2.0, 4.0, 1.0, 1.0, 1.0]  # longer after each failure
+            assert lasts == [None, "a", "a", "a", "b", "c", None, None]
+            assert pauses == [1.0, 2.0, 4.0, 1.0, 2.0, 2.0, 1.0]  # longer after each failure, and without a message
 
 
 @pytest.mark.parametrize("step", [status(405), status(404), status(401), status(200, b"{}")])
