@@ -91,11 +91,11 @@ class SseEndpoint:
         stream_path: str,
         post_path: str,
         *,
+        scopes: ScopeTable,
         hosts: Collection[str] | None = None,
         origins: Collection[str] | None = None,
         limits: EndpointLimits | None = None,
         authorize: Authorize | None = None,
-        scopes: ScopeTable | None = None,
         trace: Trace | None = None,
         id_prefix: str = "",
     ) -> None:
@@ -174,7 +174,7 @@ class SseEndpoint:
     async def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
         body = exchange.request.body
         message = decode(body)
-        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
+        if access.checks_every_message or self._scopes.needs_scopes:
             access.check_scopes(message, self._scopes)
         try:
             ids = parse_qs(exchange.request.query, max_num_fields=10).get("session", [])

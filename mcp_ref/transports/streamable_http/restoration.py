@@ -64,7 +64,7 @@ def note_requests(session: HttpSession, message: Incoming) -> None:
 
 
 async def repeat_requests(
-    session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable | None
+    session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable
 ) -> bool:
     """Handle a session's stored requests again, although no client sends them. Return False if that fails.
 
@@ -83,7 +83,7 @@ async def repeat_requests(
 
 
 async def _repeat_all(
-    session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable | None
+    session: HttpSession, initialize: Request, kept: bytes, access: Access, scopes: ScopeTable
 ) -> bool:
     await _repeat(session, initialize)
     if not await asyncio.shield(session.initialized):
@@ -94,8 +94,7 @@ async def _repeat_all(
         if session.has_ended:
             break
         with contextlib.suppress(AccessRefused):  # the caller has lost the scope, so the session loses the subscription
-            if scopes is not None:
-                access.check_scopes(request, scopes)
+            access.check_scopes(request, scopes)
             await _repeat(session, request)
     session.restoration = None
     return True

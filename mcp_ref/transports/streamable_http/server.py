@@ -55,18 +55,18 @@ class StreamableHttpEndpoint:
     """The MCP endpoint of one server, whose `handle` serves every HTTP request.
 
     Args:
+        scopes: The scopes that messages need.
         json_responses: True to respond with JSON to each POST, except `subscriptions/listen` and POSTs that accept only
             events. Messages before a response then go to the listening stream or, in the modern era, are dropped.
         authorize: Function that returns the rights of a request's caller. Default: no authentication.
-        scopes: The scopes that messages need. Default: none.
         stateless: Function that serves one stateless request. Default: the endpoint does not serve the modern era.
         parameters: Function that takes a tool's name, and returns the headers that mirror the tool's arguments.
     """
 
     def __init__(
-        self, begin: Begin, *, checks: RequestChecks | None = None, json_responses: bool = False,
+        self, begin: Begin, *, scopes: ScopeTable, checks: RequestChecks | None = None, json_responses: bool = False,
         store: MemoryEventStore | None = None, limits: EndpointLimits | None = None, authorize: Authorize | None = None,
-        scopes: ScopeTable | None = None, trace: Trace | None = None, stateless: ServeStateless | None = None,
+        trace: Trace | None = None, stateless: ServeStateless | None = None,
         parameters: FindParameters = lambda name: {}, id_prefix: str = "",
     ) -> None:  # fmt: skip
         self._checks, self._authorize, self._scopes = checks or RequestChecks(), authorize, scopes
@@ -120,7 +120,7 @@ class StreamableHttpEndpoint:
 
     def _post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         message = decode(exchange.request.body)
-        if self._scopes is not None and (access.checks_every_message or self._scopes.needs_scopes):
+        if access.checks_every_message or self._scopes.needs_scopes:
             access.check_scopes(message, self._scopes)
         if self._serve_request is not None and self._is_stateless(message, checked):
             return self._post_stateless(exchange, checked, message, access)

@@ -54,7 +54,7 @@ class SessionTable:
 
     def __init__(
         self, begin: Begin, store: MemoryEventStore, limits: EndpointLimits, trace: Trace | None, in_flight: Shares,
-        id_prefix: str, scopes: ScopeTable | None,
+        id_prefix: str, scopes: ScopeTable,
     ) -> None:  # fmt: skip
         self.by_id: dict[str, HttpSession] = {}
         self.store = store

@@ -631,7 +631,8 @@ async def test_close_ends_although_a_session_does_not(monkeypatch: pytest.Monkey
         await transport.start(lambda message: None, lambda error: None)
         return Endless()
 
-    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), "", None)
+    scopes = Server("s").catalog  # which needs none
+    table = SessionTable(begin, MemoryEventStore(), EndpointLimits(), None, Shares("requests", 9, 9), "", scopes)
     table.begin(b"{}", Access())
     await asyncio.sleep(0)
     async with asyncio.timeout(5.0):
