@@ -111,7 +111,10 @@ def at_work(**options: object) -> Work:
 
     @server.tool(task="required", asks_first=True)
     async def asks_first(context: Context) -> TextContent:
-        first = await context.elicit("Name?", FORM, key="first")
+        try:
+            first = await context.elicit("Name?", FORM, key="first")
+        except asyncio.CancelledError:
+            raise ProtocolError(7, "nobody waits for this error") from None
         await context.begin_task()
         second = await context.elicit("Name?", FORM, key="second")
         return TextContent(f"{first.content} {second.content}")
