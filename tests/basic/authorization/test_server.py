@@ -272,7 +272,7 @@ async def test_metadata_names_the_configured_resource_and_is_readable_for_every_
     protected = protection(Tokens(), "notes:read")
     async with served_over_http(notes()[0], authorization=protected) as web:
         for path in (f"{WELL_KNOWN}/mcp", WELL_KNOWN):
-            reply = await web.ask("GET", path, b"", "Origin: https://anywhere.example")
+            reply = await web.ask("GET", path, b"", "Origin: https://anywhere.example", f"Accept: {JSON_TYPE}")
             assert (reply.status, reply.kind) == (200, JSON_TYPE)
             assert reply.json == protected.metadata()
             assert reply.headers["access-control-allow-origin"] == "https://anywhere.example"
