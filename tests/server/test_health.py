@@ -110,7 +110,10 @@ async def test_drain_ends_subscriptions_with_their_result() -> None:
     async with served_over_http(Server("s")) as web:
         talk = RawSession(web)
         stream = await talk.post(stateless_request("subscriptions/listen", {"notifications": {}}))
-        await web.site.finish_requests(0)
+        draining = asyncio.create_task(web.site.finish_requests(PATIENCE))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        assert draining.done(), "without `health`, no load balancer needs time to notice"
         acknowledged, result = await stream.messages()
         assert str(acknowledged["method"]).endswith("/acknowledged")
         assert result["id"] == 1 and "result" in result
