@@ -1027,21 +1027,27 @@ async def test_handler_can_close_its_stream_until_its_task_begins() -> None:
     assert closed == [True, False]
 
 
+@pytest.mark.parametrize("method", ["log", "report_progress", "notify"])
 @pytest.mark.parametrize("era", ["legacy", "modern"])
-async def test_handler_with_task_waits_while_its_client_does_not_read(era: str) -> None:
+async def test_handler_with_task_waits_while_its_client_does_not_read(era: str, method: str) -> None:
     work = at_work()
 
     @work.server.tool(task="optional", asks_first=era == "modern")  # in the modern era, before the task begins
     async def talk_on(context: Context) -> TextContent:
         for number in range(100):
-            await context.log("info", "x" * 10_000)
+            if method == "log":
+                await context.log("info", "x" * 10_000)
+            elif method == "report_progress":
+                await context.report_progress(number, message="x" * 10_000)
+            else:
+                await context.notify("com.example/x", {"text": "x" * 10_000}, extension=TASKS_EXTENSION)
             work.begun.put_nowait(f"{number}")
         return TextContent("said")
 
     ours, theirs = memory_pair()
     serving = asyncio.create_task(work.server.serve(theirs))
-    params: Object = {"name": "talk_on", "arguments": {}}
-    messages: list[Object] = [stateless_request("tools/call", params, 1, EXTENDED, logLevel="debug")]
+    params: Object = {"name": "talk_on", "arguments": {}, "_meta": {"progressToken": "t"}}
+    messages: list[Object] = [stateless_request("tools/call", params, 1, EXTENDED, logLevel="debug", progressToken="t")]
     if era == "legacy":
         opening = [initialize("2025-11-25", ABLE), notification("notifications/initialized")]
         messages = [*opening, request("tools/call", {**params, "task": {}})]
