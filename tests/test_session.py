@@ -280,7 +280,7 @@ sys.stdin.readline()
     [
         ("", "exited with code 0"),
         ("sys.exit('out of memory')", r"(?s)exited with code 1.*out of memory"),
-        ("os.close(1); sys.stdin.read()", "closed its output"),
+        ("os.close(1); sys.stdin.read()", "closed its output and"),
         ('print(\'{"jsonrpc":"2.0","id":2,"resu\', end=\'\'); sys.exit(4)', "exited with code 4"),
     ],
     ids=["quietly", "with an error", "closes its output only", "in the middle of an answer"],

@@ -43,7 +43,7 @@ async def test_input_request_belongs_to_the_call_although_a_list_is_in_flight() 
         return await proceed(request)
 
     params: Object = {"name": "ask", "arguments": {}}
-    async with linked(server) as (client, _), asyncio.timeout(10):
+    async with linked(server) as (client, bridge), asyncio.timeout(10):
         await send(client, "tools/call", {"name": "warm", "arguments": {}}, ALL)  # connects the client that both use
         calling = asyncio.create_task(send(client, "tools/call", params, ALL))
         lists = asyncio.create_task(send(client, "tools/list", {}, ALL))
@@ -51,6 +51,8 @@ async def test_input_request_belongs_to_the_call_although_a_list_is_in_flight() 
         assert first["resultType"] == "input_required"
         go_on.set()
         await lists
+        await send(client, "tools/call", params, ALL)
+        assert [len(each.calls) for each in bridge.backs["back"].clients if each.calls] == [1, 1]  # both calls are held
         assert text_of(await send(client, "tools/call", retry_of(params, first, {"1": NAME}), ALL)) == "Ann"
 
 
