@@ -360,6 +360,8 @@ def test_decode_tool_result_takes_both_shapes_in_each_revision(revision: Revisio
     codec = codec_for(revision)
     assert codec.decode(CallToolResult, {"content": [{"type": "text", "text": "a"}]}).text == "a"
     assert codec.decode(CallToolResult, {"toolResult": "a"}).text == "a"
+    image: Object = {"type": "image", "data": "AP8=", "mimeType": "image/png"}
+    assert codec.decode(CallToolResult, {"toolResult": [image]}).content == [ImageContent("AP8=", "image/png")]
     bare = codec.decode(CallToolResult, {"toolResult": {"a": [1]}})
     assert (json.loads(bare.text), bare.structured_content) == ({"a": [1]}, {"a": [1]})
 

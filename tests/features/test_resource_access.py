@@ -41,7 +41,7 @@ VALUES = [
     "item://7/x", "item://7.0/x", "item://70e-1/x", "item://text/01", "item://text/x",
     "day:///2026-01-01T00:00:00Z", "day:///2026-01-01T00:00:00%2B00:00", "day:///2026-01-01T01:00:00%2B01:00",
     f"id:///{ID}", f"id:///{ID.upper()}", "set://x/a/b", "set://x/b/a", "price:///1.50", "price:///1.5", "price:///01.500",
-    "level:///1", "level:///1.0",
+    "level:///1", "level:///1.0", "price:///0", "price:///-0",
 ]  # fmt: skip
 OPEN = [
     "docs://report?v=2", "docs://reports?v=1", "docs://other?v=1", "item://db/2", "item://db/1.5", "item://8/x",
@@ -127,7 +127,7 @@ def values() -> Server:
     for uri in (
         "docs://report?v=1", "docs://plain?v=a%20b",
         "flag://x?yes=true", "item://db/1", "item://x/2.50", "item://x/1e23", f"id:///{ID}",
-        "day:///2026-01-01T01:00:00+01:00", "set://x/b/a", "price:///1.50", "level:///1",
+        "day:///2026-01-01T01:00:00+01:00", "set://x/b/a", "price:///1.50", "price:///0", "level:///1",
     ):  # fmt: skip
         server.resources.add(uri, lambda: "secret", scopes={"admin"})
     server.resources.add("query://x{?id}", lambda id: "secret", scopes={"admin"})
@@ -186,6 +186,8 @@ async def test_resources_read_needs_the_scopes_in_every_spelling_of_the_uri(era:
         )
         for uri in others:
             assert (await talk.post(message(era, "resources/read", {"uri": uri}))).status == 200, uri
+        long = await talk.post(message(era, "resources/read", {"uri": "docs://admin/" + "k" * MAX_URI_LENGTH}))
+        assert "at most 8192 characters" in long.body.decode()
 
 
 @pytest.mark.attack("resource-query")

@@ -130,7 +130,7 @@ def test_pause_is_short_again_after_a_minute_of_readiness_only() -> None:
 def test_failures_that_are_far_apart_are_followed_by_a_start_after_a_minute_at_most() -> None:
     pauses = Pauses()
     for number in range(10):
-        pause = pauses.after_failure(200.0 * number, ready_seconds=1)
+        pause = pauses.after_failure(120.0 * number, ready_seconds=1)  # six are ten minutes apart
         assert pause is not None and pause <= 1.2 * supervisor.MAX_PAUSE
 
 
@@ -177,7 +177,8 @@ for line in sys.stdin:
 
 
 @pytest.mark.acceptance("27", "A13")
-async def test_server_that_floods_waits_and_others_do_not() -> None:
+async def test_server_that_floods_waits_and_others_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mcp_ref.host.hosted.MAX_LOG_RATE", 1)
     logs: list[str] = []
     servers: dict[str, list[str] | InProcessServer] = {"flood": [sys.executable, "-c", FLOOD], "s": calculator()}
     async with opened(Host(servers, on_log=lambda server, message: logs.append(server), startup_wait=15)) as host:
@@ -186,7 +187,7 @@ async def test_server_that_floods_waits_and_others_do_not() -> None:
             await host.call_tool("s.add", ADD)
             await asyncio.sleep(0)
         await eventually(lambda: host.status()[0].dropped.get("log messages", 0) > 0)
-    assert len(logs) < 1000
+    assert 0 < len(logs) < 100
 
 
 @pytest.mark.acceptance("27", "A13")
@@ -475,17 +476,18 @@ async def test_death_at_each_moment_is_followed_by_a_restart(moment: str, quick:
         await host.call_tool("s.t" if moment == "list" else "s.add", ADD, wait=5)
 
 
-async def test_http_server_that_refuses_the_client_is_not_tried_again() -> None:
+@pytest.mark.parametrize("status", ["401", "403"])
+async def test_http_server_that_refuses_the_client_is_not_tried_again(status: str) -> None:
     async def refuse(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
-        writer.write(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+        writer.write(b"HTTP/1.1 %b No\r\nContent-Length: 0\r\nConnection: close\r\n\r\n" % status.encode())
         await writer.drain()
         writer.close()
 
     listener = await asyncio.start_server(refuse, "127.0.0.1", 0)
     port = listener.sockets[0].getsockname()[1]
     async with listener, opened(Host({"s": f"http://127.0.0.1:{port}/mcp"})) as host:
-        assert state(host, "s") == "failed" and "403" in error(host, "s")
+        assert state(host, "s") == "failed" and status in error(host, "s")
 
 
 @pytest.mark.parametrize(
