@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable, MutableMapping
 from enum import Enum, auto
 
-from ..jsonrpc.errors import ConnectionClosed, RemoteError
+from ..jsonrpc.errors import ConnectionClosed
 from ..lib.time_limits import TimeLimits
 from ..revisions import Era
 from ..transports.base import Transport, finish
@@ -90,12 +90,7 @@ class Connector:
         self._change_state(ConnectionState.CONNECTING)
         key = self.target.era_key
         known_era = self._eras.get(key) if key is not None else None
-        try:
-            await negotiate(self._open_session, offer, known_era, self.target.is_process)
-        except (ConnectionClosed, RemoteError):
-            if self.state is not ConnectionState.CLOSED and self._server_task is not None and self._server_task.done():
-                self._server_task.result()  # raises the error of a server in this program, such as a wrong setting
-            raise
+        await negotiate(self._open_session, offer, known_era, self.target.is_process)
         self._change_state(ConnectionState.CONNECTED)
         self.ready_session = self.negotiated_session
         if key is not None and offer.revisions_of("modern"):  # a legacy client does not probe for the era

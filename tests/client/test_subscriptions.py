@@ -556,6 +556,7 @@ async def test_client_close_does_not_wait_for_the_next_attempt_to_listen(
             updates = await client.subscribe("test://a").__aenter__()
             reading = asyncio.create_task(anext(updates))
             await eventually(lambda: "requested again" in caplog.text)
+            assert not client.connector.ended.is_set()  # which would end the pause
             await client.close()
             with pytest.raises(ConnectionClosed):
                 await asyncio.wait_for(reading, PATIENCE)
