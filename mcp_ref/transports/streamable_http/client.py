@@ -374,7 +374,8 @@ class StreamableHttpClientTransport(Transport):
         self, ids: list[RequestId], why: str, deliver: Receive, error: Exception | None = None, status: int = 0
     ) -> None:
         refusal = error if isinstance(error, McpError) and not isinstance(error, ConnectionClosed) else None
+        reason = f"{public_url(self.url)}: {why}"
         if not ids:
-            log.warning("a message was not delivered: %s: %s", public_url(self.url), why)
+            log.warning("a message was not delivered: %s", reason)
         for id in ids:
-            deliver(RequestFailure(id, f"{public_url(self.url)}: {why}", False, is_unsent(error), refusal, status))
+            deliver(RequestFailure(id, reason, unsent=is_unsent(error), error=refusal, http_status=status))

@@ -227,6 +227,7 @@ async def test_insufficient_scope_without_a_new_scope_is_an_error_without_a_sign
         with pytest.raises(InsufficientScope) as caught:
             await client.call_tool("write")
         assert caught.value.scopes == ("write",) and world.asked_scopes() == ["read", "read write"]
+        world.mcp.always("/mcp", insufficient_scope("read write"))
         with pytest.raises(InsufficientScope):
             await client.call_tool("write")
         assert len(world.opened) == 2

@@ -469,7 +469,10 @@ async def test_cancelled_request_of_a_batch_leaves_the_responses_of_the_others()
     "2025-03-26..2025-06-18/basic/transports#session-management-6", "2025-11-25/basic/transports#session-management-7"
 )
 @pytest.mark.parametrize("revision", STREAMABLE)
-async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_request(revision: str) -> None:
+async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_request(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO")
     async with scripted() as site, talk(site.url, revision) as client:
         site.on("ping", status(404))
         await eventually(lambda: "GET" in site.keys)
@@ -483,7 +486,7 @@ async def test_404_begins_a_new_session_without_the_old_id_and_repeats_the_reque
         assert site.headers("notifications/initialized")[0]["mcp-session-id"] == "s2"
         await eventually(lambda: "GET" in site.keys)  # and listens again
         assert site.headers("GET")[0]["mcp-session-id"] == "s2"
-        assert client.received.empty()
+        assert client.received.empty() and "has ended the session; a new one begins" in caplog.text
 
 
 async def test_second_404_fails_the_call_without_a_third_attempt() -> None:
