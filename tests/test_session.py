@@ -337,12 +337,13 @@ async def test_stdio_command_that_is_not_a_program_is_an_error(tmp_path: object)
             pass
 
 
-async def test_notification_in_flight_when_the_server_leaves_is_delivered_before_the_end() -> None:
-    line = '{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
+async def test_notification_in_flight_when_the_server_leaves_is_delivered_before_the_end(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lines = '{"jsonrpc":"2.0","method":"unknown"}\n{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}'
     heard: list[str] = []
-
-    source = GREETED + f"print({line!r}, flush=True); sys.exit(7)"
+    source = GREETED + f"print({lines!r}, flush=True); sys.exit(7)"
     async with Client(quick_python(source), timeout=None, on_tools_changed=lambda: heard.append("changed")) as client:
         with pytest.raises(ConnectionClosed, match="code 7"):
             await asyncio.wait_for(client.call_tool("t"), PATIENCE)
-        assert heard == ["changed"]
+        assert heard == ["changed"] and not caplog.records
