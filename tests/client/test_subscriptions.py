@@ -844,6 +844,7 @@ async def test_server_process_that_keeps_ending_is_started_again_max_restarts_ti
                 with pytest.raises(ConnectionClosed):
                     await client.ping()
         assert count(log) == 1 + (0 if how == "it is not there any more" else MAX_RESTARTS)
+        assert client.connector.starts == 1 + MAX_RESTARTS
 
 
 async def test_client_closed_during_a_restart_leaves_nothing(tmp_path: Path) -> None:
