@@ -960,8 +960,9 @@ async def test_over_http_sse_drain_waits_until_the_messages_are_posted_one_after
             gate.set()
             assert await client.next() == Response(1, {})
             await draining
-            client.send(Notification("last"))  # `close` waits until it is sent
-        assert site.keys[-3:] == ["notifications/progress", "ping", "last"]
+            for method in ("a", "last"):  # `close` waits until both are sent
+                client.send(Notification(method))
+        assert site.keys[-4:] == ["notifications/progress", "ping", "a", "last"]
 
 
 async def test_over_http_sse_messages_wait_while_reading_is_paused() -> None:
