@@ -157,7 +157,8 @@ class CallToolResult:
     def from_wire(wire: Object, revision: Revision) -> Object:
         """Convert the `toolResult` of 2024-10-07 to content blocks. An object also becomes the structured content."""
         if "toolResult" not in wire or "content" in wire:
-            return read_structured_content(wire, revision)
+            has_data = "structuredContent" in wire or "structuredNull" in wire
+            return read_structured_content(wire, revision) if has_data else wire
         tool_result = wire["toolResult"]
         blocks = tool_result if isinstance(tool_result, list) else []
         types = ("text", "image", "resource")
