@@ -121,6 +121,7 @@ CHANGES
 - A full event store drops the events of the callers with more than an equal share first. `add_session` and
   `restore_session` of a store also get the caller.
 - `Host(trace=...)` shows the messages of all servers of a host.
+- A closed `Host` starts no server again: `restart` raises ServerUnavailable, and `reload` RuntimeError.
 - `trusted_proxies=` of a server over HTTP (`run --trust-proxy`): behind a proxy, each client has its own limits.
 - `health=True` of a server over HTTP (`run --health`) serves `/livez`, `/readyz` and `/metrics`, and `server.stats()`
   returns the numbers. After SIGTERM, `run_http` lets the requests in flight finish for 10 seconds (`drain_seconds`,
