@@ -113,6 +113,8 @@ bridge/backs.py
         Each is cancelled, or is a `Client.close`, which has time limits.
     BackServer.shared: asyncio.shield(self._connecting[key]) =>
         The connection has the time limit of the client; the request that waits can be cancelled without it.
+bridge/bridge.py
+    Bridge.close: asyncio.shield(asyncio.create_task(self. => The task `_close`, which ends held calls and clients.
 bridge/calls.py
     complete_call: asyncio.TaskGroup() =>
         Each task is a request to the client, which ends with its session; a failure cancels the others.

@@ -149,6 +149,9 @@ class Bridge(HostOptions):
 
     async def close(self) -> None:
         """End the held calls, and close the connections. The front calls this when its last client has left."""
+        await asyncio.shield(asyncio.create_task(self._close()))  # which continues even if the caller is cancelled
+
+    async def _close(self) -> None:
         await self.relay.held.close()
         await self.relay.changes.close()
         await asyncio.gather(*(back.close() for back in self.backs.values()))

@@ -26,6 +26,7 @@ from mcp_ref.bridge.bridge import Bridge
 from mcp_ref.features.elicitation import url_required
 from mcp_ref.features.task_augmentation import TASKS_EXTENSION
 from mcp_ref.jsonrpc.messages import Object
+from mcp_ref.transports.memory import memory_pair
 from tests.bridge.back import make_back
 from tests.bridge.links import busy_server, linked, send, two_users
 from tests.bridge.test_held import ALL, CALL, NAME, retry_of
@@ -459,6 +460,22 @@ async def test_bridge_does_not_start_a_failing_server_for_every_request() -> Non
 
 
 @pytest.mark.usefixtures("short_finish")
+@pytest.mark.parametrize("turns", range(1, 7))
+async def test_bridge_closes_its_connections_although_its_front_is_cancelled_again(turns: int) -> None:
+    bridge, ends = Bridge({"back": make_back()}), memory_pair()
+    serving = asyncio.create_task(bridge.serve(ends[1]))
+    async with Client(ends[0]) as client:
+        await client.list_tools()
+        assert bridge.status()[0].connections == 1
+        for _ in range(2):
+            serving.cancel()
+            for _ in range(turns):
+                await asyncio.sleep(0)
+        with pytest.raises(asyncio.CancelledError):
+            await serving
+    await eventually(lambda: bridge.status()[0].connections == 0)
+
+
 async def test_bridge_closes_the_client_of_a_session_that_has_ended() -> None:
     bridge = Bridge(servers={"back": make_back("2025-11-25")})
     async with bridge.server.serve_http() as url:
