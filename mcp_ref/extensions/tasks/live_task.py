@@ -191,7 +191,7 @@ class LiveTask(Channel):
         self.revision, self.loop, self.shared = origin.revision, origin.loop, origin.shared
         self.peer_capabilities = origin.peer_capabilities
         self.begun: asyncio.Future[Task] = self.loop.create_future()
-        """Done when the task begins. The value is the state of the new task."""
+        """Done when the task begins. The value is the state of the new task. Cancelled with the request."""
         self.inputs = _OpenInputRequests(self.loop)
         self.result_requests = _ResultRequests(self.loop)
         self.handler: asyncio.Task[object] | None = None
@@ -211,6 +211,8 @@ class LiveTask(Channel):
     def begin_task(self) -> None:
         if self.task is not None:
             return
+        if self.begun.cancelled():
+            raise asyncio.CancelledError("the request was cancelled before its task began")
         id_prefix = self.shared.id_prefix if self.shared is not None else ""
         self.begun.set_result(self._stored.create(self._poll_interval, id_prefix, self.expire))
         self._on_change(self)

@@ -142,7 +142,9 @@ class Tasks:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                # The request was cancelled, so nobody needs the handler's exception, and asyncio should not log it.
+                # The request was cancelled, so nobody would know of a task that the handler begins now, and nobody
+                # needs the handler's exception, which asyncio should not log.
+                live.begun.cancel()
                 running.add_done_callback(retrieve_exception)
                 running.cancel()
                 raise

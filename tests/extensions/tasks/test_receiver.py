@@ -644,6 +644,24 @@ async def test_tools_call_cancelled_before_begin_task_leaves_no_task() -> None:
         assert (await peer.ask("tasks/list"))["tasks"] == [] and work.server.tasks.live == {}
 
 
+async def test_tools_call_cancelled_before_begin_task_leaves_no_task_even_if_its_tool_goes_on() -> None:
+    work = at_work()
+
+    @work.server.tool(task="required", asks_first=True)
+    async def goes_on(context: Context) -> None:
+        with contextlib.suppress(asyncio.CancelledError):
+            work.begun.put_nowait("begun")
+            await asyncio.Event().wait()
+        work.ended.put_nowait("ended")
+
+    async with legacy(work) as peer:
+        calling = await peer.begin("tools/call", {"name": "goes_on", "task": {}})
+        await work.has(work.begun)
+        await peer.wire.send(notification("notifications/cancelled", {"requestId": calling}))
+        await work.has(work.ended)
+        assert (await peer.ask("tasks/list"))["tasks"] == [] and work.server.tasks.live == {}
+
+
 async def test_task_store_that_is_full_refuses_a_new_task() -> None:
     work = at_work(task_store=MemoryTaskStore(max_tasks=2))
     async with legacy(work) as peer:
