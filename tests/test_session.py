@@ -321,6 +321,16 @@ print({result!r}, flush=True); time.sleep(60)"""
             assert isinstance(await asyncio.wait_for(client.session.ended, PATIENCE), ConnectionClosed)
 
 
+async def test_request_that_a_server_has_read_only_in_part_fails_when_its_input_is_closed() -> None:
+    source = f"{GREETED}import time; os.read(0, 1); os.close(0); time.sleep(60)"
+    async with Client(StdioClientTransport(quick_python(source), grace=0.01), timeout=None) as client:
+        calling = asyncio.create_task(client.call_tool("t"))  # which the server has read
+        with pytest.raises(ConnectionClosed, match="closed its input"):
+            await asyncio.wait_for(client.call_tool("t", {"text": "x" * 1_000_000}), PATIENCE)
+        with pytest.raises(ConnectionClosed, match="closed its input"):
+            await asyncio.wait_for(calling, PATIENCE)
+
+
 async def test_stdio_missing_working_directory_is_named_in_the_error() -> None:
     with pytest.raises(ConnectionClosed, match="'/no-such-directory'; its working directory must exist"):
         async with Client(quick_python("pass"), cwd="/no-such-directory"):

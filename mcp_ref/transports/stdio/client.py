@@ -102,10 +102,9 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {why}") from None
         except (OSError, ValueError) as error:
             hint, correction = "", corrected_command(self.command[0])
-            if correction == self.command[0]:
-                hint = f"; write {correction}, as separate words"
-            elif correction:
-                hint = f"; write {correction}"
+            if correction:
+                separately = ", as separate words" if correction == self.command[0] else ""
+                hint = f"; write {correction}{separately}"
             elif isinstance(error, FileNotFoundError):
                 is_folder = self._cwd is not None and error.filename == self._cwd
                 hint = "; its working directory must exist" if is_folder else "; is it installed, and on the PATH?"
@@ -155,6 +154,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if fd == 1:
             self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
+            if not self._writable.is_set():  # the rest of a large message is lost, so it gets no response
+                asyncio.get_running_loop().call_later(self._grace, self._report_end)
             self._writable.set()
 
     def pause_reading(self) -> None:

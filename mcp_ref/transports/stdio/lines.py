@@ -98,8 +98,7 @@ class LineTransport(Transport):
         self._unwritten: list[bytes] | None = None  # the lines to write together; None to write each line at once
 
     def data_received(self, data: bytes) -> None:
-        if self._unwritten is None:
-            self._unwritten = []
+        self._unwritten = self._unwritten or []
         self._lines.feed(data)  # starts asyncio tasks, which run before the call below and add their messages to it
         asyncio.get_running_loop().call_soon(self._write_together)
 
