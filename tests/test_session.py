@@ -279,7 +279,7 @@ sys.stdin.readline()
     ("ending", "expected"),
     [
         ("", "exited with code 0"),
-        ("sys.exit('out of memory')", r"(?s)exited with code 1.*out of memory"),
+        ("os.write(2, b'\\xff'); sys.exit('out of memory')", "(?s)exited with code 1.*\ufffdout of memory"),
         ("os.close(1); sys.stdin.read()", "closed its output and"),
         ('print(\'{"jsonrpc":"2.0","id":2,"resu\', end=\'\'); sys.exit(4)', "exited with code 4"),
     ],
