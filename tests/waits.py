@@ -280,7 +280,7 @@ extensions/tasks/requestor.py
         The program's handler, or the end of the task, which cancels it.
     RunningTask._send_and_repeat: self._send_request(method, params, resul => TASK_RESPONSE
     RunningTask._send_or_pause: self._send_request(method, params, resul => TASK_RESPONSE
-    RunningTask._respond_and_wait: asyncio.wait([pause, *unfinished], retur => The time limit `_interval(task)`.
+    RunningTask._respond_and_wait: asyncio.wait([pause, *awaited], return_w => The time limit `_interval(task)`.
     RunningTask._respond_and_wait: self._responding.pop(key) => The task is done.
     RunningTask.cancel: self._send_request('tasks/cancel', param => TASK_RESPONSE
     RunningTask.status: self._send_request('tasks/get', TaskRequ => TASK_RESPONSE

@@ -3,8 +3,8 @@
 The table in types.py shows how the requestor gets the result, and the input requests, in each revision.
 
 The requestor polls at the interval that the receiver suggests. It MUST NOT rely on status notifications, because
-receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. The time and the number
-of input requests are limited, because a malicious receiver could make the requestor poll or respond forever.
+receivers do not have to send them [2025-11-25 basic/utilities/tasks#task-status-notification]. A task has a time limit
+and a maximum number of input requests, because a malicious receiver could make the requestor poll or respond forever.
 
 Spec:  2025-11-25 basic/utilities/tasks; the extension io.modelcontextprotocol/tasks (SEP-2663) beside 2026-07-28
 Used by: client/tools.py, server/session.py. Uses: types.py
@@ -22,9 +22,9 @@ from ...basic.mrtr import InputRequest, read_input_requests
 from ...codec import ShapeError, codec_for
 from ...jsonrpc.bounded_waits import end_handlers
 from ...jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout
-from ...jsonrpc.messages import INTERNAL_ERROR, Object
+from ...jsonrpc.messages import INTERNAL_ERROR, INVALID_PARAMS, Object
 from ...revisions import Revision
-from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams, unknown_task
+from .types import DEFAULT_POLL_INTERVAL, Task, TaskRequestParams, UpdateTaskRequestParams
 from .types import CreateTaskResult as CreateTaskResult
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ MAX_REPETITIONS = 3
 """Maximum number of times that a request about a task is repeated because the connection or the response was lost."""
 
 MAX_RESULT_SECONDS = 7 * 24 * 3600.0
-"""Maximum of the default `timeout` of `RunningTask.result`, in seconds (a week)."""
+"""Longest time that `RunningTask.result` waits if its caller gives no `timeout`, in seconds (a week)."""
 
 MAX_INPUT_REQUESTS = 1000
 """Maximum number of input requests of one task."""
@@ -105,8 +105,8 @@ class RunningTask(Generic[T]):
         try:
             self.task = await self._send_request("tasks/cancel", params, Task)
         except RemoteError as error:
-            # [2025-11-25 basic/utilities/tasks#task-cancellation] -32602: the task is over, or unknown
-            if error.code != unknown_task().code:
+            # [2025-11-25 basic/utilities/tasks#task-cancellation] the task is over or unknown, so nothing is left
+            if error.code != INVALID_PARAMS:
                 raise
 
     async def result(self, timeout: float | None = None) -> T:
@@ -132,7 +132,7 @@ class RunningTask(Generic[T]):
                     result = await self._built_in_result(self.task)
                 else:
                     result = await self._extension_result(self.task)
-        except RequestTimeout:  # a TimeoutError too, but of a single request about the task
+        except RequestTimeout:  # of one `tasks/...` request; it is a TimeoutError too, but `seconds` are not over
             raise
         except TimeoutError:
             raise RequestTimeout(f"task {self.id} is not complete after {seconds} seconds") from None
@@ -148,7 +148,8 @@ class RunningTask(Generic[T]):
         # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input
         while not task.is_over:
             if task.status == "input_required":
-                # [2025-11-25 basic/utilities/tasks#input-required-status] if it requires input, we SHOULD send this
+                # [2025-11-25 basic/utilities/tasks#input-required-status] then we SHOULD send `tasks/result`: the
+                # receiver sends its input requests while it serves this request
                 result = await self._send_or_pause(task, "tasks/result", params, self._result_type)
                 if result is not None:
                     return result
@@ -166,9 +167,9 @@ class RunningTask(Generic[T]):
         if task.error is not None:
             code, message = task.error.get("code"), task.error.get("message")
             raise RemoteError(code if type(code) is int else 0, str(message), task.error.get("data"))
-        if task.status == "cancelled" and task.result is None:
-            raise _cancelled(task)
         if task.result is None:
+            if task.status == "cancelled":
+                raise _cancelled(task)
             raise InvalidMessage(f"task {self.id} has no result")
         try:
             return codec_for(self._revision).decode(self._result_type, task.result)
@@ -183,16 +184,15 @@ class RunningTask(Generic[T]):
                 self._responding[key] = asyncio.create_task(self._respond(task, key, request))
         if len(self._responding) > MAX_INPUT_REQUESTS:
             raise InvalidMessage(f"task {self.id} has more than {MAX_INPUT_REQUESTS} input requests")
-        responses = self._responding.values()
-        # One that has failed meanwhile is among them, so that the wait ends at once.
-        unfinished = [response for response in responses if not response.done() or response.exception() is not None]
+        # With a handler that has already failed, the wait ends at once, and its exception is raised below.
+        awaited = [each for each in self._responding.values() if not each.done() or each.exception() is not None]
         pause = asyncio.create_task(self._pause(task))
         try:
-            await asyncio.wait([pause, *unfinished], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([pause, *awaited], return_when=asyncio.FIRST_COMPLETED)
         finally:
             pause.cancel()
-        for key, response in self._responding.items():
-            if response.done() and response.exception() is not None:
+        for key, responding in self._responding.items():
+            if responding.done() and responding.exception() is not None:
                 return await self._responding.pop(key)  # raises the exception
 
     async def _respond(self, task: Task, key: str, request: InputRequest) -> None:
@@ -209,18 +209,19 @@ class RunningTask(Generic[T]):
             raise
 
     async def _poll(self, task: Task) -> Task:
-        """Return the new state. Raise ConnectionClosed if the task goes on, but the connection had ended."""
-        is_last = self._ended.is_set()  # the client is closing, and `_pause` no longer waits
+        """Return the new state. Raise ConnectionClosed if the connection has ended for good before the task."""
+        # After that end, this poll must be the last, because `_pause` no longer waits.
+        is_last = self._ended.is_set()
         self.task = await self._send_and_repeat(task, "tasks/get", TaskRequestParams(task.task_id), Task)
         if is_last and not self.task.is_over:
             raise ConnectionClosed(f"the client was closed before task {self.id} was complete")
         return self.task
 
     async def _send_and_repeat(self, task: Task, method: str, params: object, result: type[R]) -> R:
-        """Send a request that has the same effect once or twice. Repeat it if the connection or the response is lost.
+        """Send a request, and repeat it if the connection or the response is lost. It must be safe to send twice.
 
-        A short interruption must not fail the call, because the task goes on at the receiver. An internal error is one
-        too, because a receiver responds so if its store of tasks is away, or if another process runs the task.
+        A short interruption must not fail the call, because the task goes on at the receiver. An internal error counts
+        as an interruption, because a receiver sends it if its store is unreachable or another process runs the task.
         """
         for _ in range(MAX_REPETITIONS):
             response = await self._send_or_pause(task, method, params, result)
@@ -236,7 +237,7 @@ class RunningTask(Generic[T]):
             if self._ended.is_set():
                 raise
         except RemoteError as error:
-            if error.code != INTERNAL_ERROR or method == "tasks/result":  # this one has the error of the task itself
+            if error.code != INTERNAL_ERROR or method == "tasks/result":  # whose error is that of the task itself
                 raise
         await self._pause(task)
         return None
