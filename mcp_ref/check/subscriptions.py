@@ -32,10 +32,12 @@ def subscription_id(message: Message) -> Verdict:
     if id is None:
         return f"{message.method} has no {SUBSCRIPTION_ID} in its _meta"
     if listen is not None:
-        text = f"{message.method} has the subscriptionId {quoted(id)}, not {listen.id!r}"
-        return Fault(text, (listen.event,)) if id != listen.id else None
+        if id == listen.id:
+            return None
+        return Fault(f"{message.method} has the subscriptionId {quoted(id)}, not {listen.id!r}", (listen.event,))
+    # the recording may lack the `subscriptions/listen` request, which over HTTP would be the request of this exchange
     if message.exchange is not None or not message.dialogue.is_fully_seen:
-        return None  # the recording may lack the `subscriptions/listen` request
+        return None
     # an id of another type cannot be looked up, and notifications may still arrive when their subscription has ended
     if not isinstance(id, str | int) or id in message.receiver.finished:
         return None
@@ -48,8 +50,8 @@ def acknowledged_first(message: Message) -> Verdict:
     listen = subscription_of(message)
     if listen is None or listen.acknowledged is not None:
         return None
-    text = f"{message.method} comes before {_ACKNOWLEDGED}"
-    return Fault(text, (listen.event,), key="")  # one key, so that all methods give one finding
+    # the default key is the method, which would give a finding for each method of the same subscription
+    return Fault(f"{message.method} comes before {_ACKNOWLEDGED}", (listen.event,), key="")
 
 
 @modern_rule(MUST, f"{_PAGE}#opening-a-stream-1", "notification", methods=f"{_SUBSCRIBED_METHODS} {_ACKNOWLEDGED}")
@@ -82,9 +84,9 @@ def _unwanted_update(message: Message, uris: object, event: int) -> Verdict:
 @legacy_rule(SHOULD, "schema/ResourceUpdatedNotification",
              "notification", methods="notifications/resources/updated", needs="seen unshared")  # fmt: skip
 def subscribed_resource(message: Message) -> Verdict:
-    """Updates come for resources that the client subscribed to."""
+    """Updates come only for resources that the client subscribed to."""
     dialogue = message.dialogue
-    if dialogue.initialize is None or dialogue.subscribed.forgot:
+    if dialogue.initialize is None or dialogue.subscribed.forgot:  # a subscription that is not remembered may exist
         return None
     return _unwanted_update(message, [*dialogue.subscribed], dialogue.initialize.event)
 

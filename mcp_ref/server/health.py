@@ -1,8 +1,8 @@
 """The health of a server over HTTP, for load balancers, Kubernetes and Prometheus: `server.run_http(health=True)`.
 
     GET /livez      200 as long as the process responds. If it does not, restart the process.
-    GET /readyz     200 if new clients can connect. 503 while the lifespan (lifespan.py) fails, and from SIGTERM on:
-                    send requests to another process.
+    GET /readyz     200 if new clients can connect. 503 while the lifespan (lifespan.py) fails, and after SIGTERM:
+                    a load balancer then sends requests to another process.
     GET /metrics    the numbers of `Server.stats()`, in the text format of Prometheus
 
 A load balancer and Kubernetes send the address of the process as `Host`, which `allowed_hosts=` rarely contains, so
@@ -12,7 +12,7 @@ are a secret, do not let the load balancer forward `/metrics` to the internet.
 Threats:
     rebinding-health: A web page whose host name points to its visitor's machine reads the state of a server there,
         because the paths accept every `Host`. They change nothing and show nothing but counts, and the server refuses a
-        request that names another `Origin`.
+        request whose `Origin` is not allowed.
 
 Used by: http.py. Uses: service.py (`ServerStats`)
 """
@@ -46,7 +46,7 @@ METRICS: Final = (
      {"": "unsaved_sessions"}),
     ("mcp_unpublished_changes", "gauge", "Changes that the other processes do not know yet.",
      {"": "unpublished_changes"}),
-    ("mcp_broadcast_lag_seconds", "gauge", "Age of the oldest of these changes.", {"": "broadcast_lag"}),
+    ("mcp_broadcast_lag_seconds", "gauge", "Age of the oldest unpublished change.", {"": "broadcast_lag"}),
 )  # fmt: skip
 """Name, type and meaning of each metric, and its values: the label of each value -> the field of `ServerStats`."""
 
@@ -60,8 +60,8 @@ def metrics_text(stats: ServerStats) -> str:
     return "\n".join(lines) + "\n"
 
 
-def add_numbers(endpoint: StreamableHttpEndpoint, stats: ServerStats) -> None:
-    """Add the numbers of an endpoint to those of its server."""
+def add_endpoint_stats(endpoint: StreamableHttpEndpoint, stats: ServerStats) -> None:
+    """Add the streams, requests and unsaved sessions of an endpoint to the numbers of its server."""
     for session in endpoint.sessions.values():
         stats.streams += sum(stream.state is CONNECTED for stream in session.streams.values())
     stats.modern_in_flight += len(endpoint.requests)
@@ -74,9 +74,9 @@ def health_routes(
     """Return the handlers of `/livez`, `/readyz` and `/metrics`.
 
     Args:
-        membership: The membership of the HTTP application, by which it enters the lifespan.
-        is_draining: Returns True when the application begins no more sessions.
-        stats: Returns the numbers for `/metrics`.
+        membership: Lets the HTTP application join the service, whose first member starts the lifespan.
+        is_draining: Function that returns True when the application begins no more sessions.
+        stats: Function that returns the numbers for `/metrics`.
     """
 
     async def live(request: HttpRequest) -> str:

@@ -38,7 +38,7 @@ from ..transports.system import trace_from_environment
 from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
-from .health import NOTICE_SECONDS, add_numbers, health_routes
+from .health import NOTICE_SECONDS, add_endpoint_stats, health_routes
 from .http_options import HttpOptions as HttpOptions
 from .http_options import authorization_of, check_http_options
 from .routes import METHODS, call_route, check_routes
@@ -169,7 +169,7 @@ class HttpApp:
 
     def add_to(self, stats: ServerStats) -> None:
         stats.streams += len(self._subscriptions) + (len(self._http_sse.sessions) if self._http_sse else 0)
-        add_numbers(self._endpoint, stats)
+        add_endpoint_stats(self._endpoint, stats)
 
     async def end_sessions(self) -> None:
         """End the subscriptions, the sessions, and the stateless requests that last more than `FINISH_SECONDS`."""
