@@ -8,7 +8,7 @@ because it may have missed an update in the meantime. A list that keeps changing
 
 Threats:
     bridge-all-subscriptions: A client cuts other users off from their updates by opening subscriptions until the bridge
-        has no room for more. Each principal has at most half of them.
+        has no room for more. Each principal can have at most half of all subscriptions.
 
 Spec:  2025-11-25 server/resources#subscriptions; 2026-07-28 basic/patterns/subscriptions
 """
@@ -57,7 +57,7 @@ class Watch:
         server: The server.
         caller: The client in front.
         uri: The server's own URI of the resource.
-        report: Function that gets the URI of each update, which is `uri` or that of a part of this resource.
+        report: Function that reports an update, and gets its URI: `uri`, or the URI of a part of this resource.
     """
 
     def __init__(self, server: BackServer, caller: Caller, uri: str, report: Callable[[str], None]) -> None:
@@ -72,18 +72,17 @@ class Watch:
     async def _run(self) -> None:
         """Subscribe, and report the updates. If the connection is lost, or the server ends the subscription, subscribe
         again, after pauses that grow until `MAX_PAUSE` with each failed attempt."""
-        pause = 0.0
+        pause = 0.0  # before the next attempt, in seconds
         while True:
             try:
                 client = await self._server.shared(self._caller)
-                # not `async with`, whose end can raise another error (of `unsubscribe`) in place of a cancellation
+                # `_report_updates` calls `__aexit__`. `async with` could replace a cancellation by an error of its end.
                 updates = await client.subscribe(self._uri).__aenter__()
-                pause = 0.0  # if the connection is lost, `_report_updates` raises McpError: try again at once
+                pause = 0.0  # after a success, try again at once if the connection is lost (McpError)
                 await self._report_updates(client, updates)
                 pause = MIN_PAUSE  # the server has ended the subscription, for example because it is being replaced
             except McpError:
-                has_been_accepted = self.accepted.done()
-                if not has_been_accepted or pause > MAX_PAUSE:
+                if not self.accepted.done() or pause > MAX_PAUSE:  # refused, or too many attempts have failed
                     raise
             await asyncio.sleep(pause)
             pause = max(MIN_PAUSE, 2 * pause)
@@ -113,10 +112,10 @@ class Watch:
 
 
 class FrontResources(Resources):
-    """The resources of the front, which have no registered items, but choose the clients that get an update.
+    """The resources feature of the front. Nothing is registered in it, but it chooses the clients that get an update.
 
-    An `Announcers` offers each update to all sessions and subscriptions of the front. So that no other user learns of
-    it, its subject is not only the URI, but also the principal for which the server has sent it (`_subject`).
+    An `Announcers` offers each update to all sessions and subscriptions of the front. The subject that it announces
+    (`_subject`) names the principal besides the URI, so that no other user learns of the update.
     """
 
     def accepts_subscription(self, uri: str) -> bool:
@@ -141,7 +140,7 @@ def _subject(principal: str | None, uri: str) -> str:
 
 
 class _Report(NamedTuple):
-    """The last report of a changed list to the clients, which may still be waiting for its time."""
+    """The last report of a changed list. It has a time, and may still be waiting for it."""
 
     number: int
     """Number of reports since the list was quiet."""
@@ -158,7 +157,7 @@ class Changes:
         self.announcers = Announcers()
         """The sessions and subscriptions of the front."""
         self._servers, self._names = servers, names
-        self._watches: dict[tuple[object, str], Watch] = {}  # by the owner, a session or `listen` request, and the URI
+        self._watches: dict[tuple[object, str], Watch] = {}  # (session or `listen` request, URI) -> watch
         self._reports: dict[str, _Report] = {}  # by list: "tools", "prompts" or "resources"
         self._timers: dict[str, asyncio.TimerHandle] = {}  # of the reports that wait for their time, by list
         for server in servers.values():
@@ -175,7 +174,7 @@ class Changes:
             await self._close_watch((session, canonical))
             return {}
         access = context.access.without_headers() if context.access is not None else None
-        # before the server can send an update, which would be dropped without a subscription
+        # add it before the server knows of it, because an update without a subscription is dropped
         session.subscriptions.add(canonical, SubscribedResource(uri, access))
         try:
             await self._open_watch((session, canonical), uri, context, session.announce)
@@ -220,7 +219,7 @@ class Changes:
             raise self._refusal(error, server, own_uri, context) from None
 
     def _check_limit(self, caller: Caller) -> None:
-        """Raise ProtocolError if the bridge, or this caller, has too many subscriptions for another one."""
+        """Raise ProtocolError if the bridge, or this caller, already has the maximum number of subscriptions."""
         of_principal = sum(each.principal == caller.principal for each in self._watches.values())
         limit = MAX_WATCHES if caller.principal is None else MAX_WATCHES // 2
         if of_principal >= limit or len(self._watches) >= MAX_WATCHES:
@@ -245,7 +244,8 @@ class Changes:
     ) -> object:  # fmt: skip
         """Serve `subscriptions/listen` of a modern client, and accept only the resources that the servers accept.
 
-        `handler` is that of a usual server. It acknowledges the subscription, and ends with it.
+        `handler` serves this method in a server without a bridge. It acknowledges the subscription, and returns when
+        the subscription ends.
         """
         owner = object()  # stands for this request in the keys of `_watches`
         accepted: list[str] = []
@@ -272,9 +272,10 @@ class Changes:
             return  # the report that waits for its time includes this change
         loop = asyncio.get_running_loop()
         last = self._reports.get(kind, _Report(0, 0.0, 0.0))
+        # a list that keeps changing changes again soon after each report, long before twice the pause has passed
         was_quiet = loop.time() - last.at > 2 * max(last.pause, MIN_PAUSE)
         number = 1 if was_quiet else last.number + 1
-        pause = growing_pause(number - BURST)
+        pause = growing_pause(number - BURST)  # none for the first reports
         self._reports[kind] = _Report(number, pause, loop.time() + pause)
         self._timers[kind] = loop.call_later(pause, self._report_list, kind)
 

@@ -1,9 +1,9 @@
 """`record FILE -- COMMAND` and `record FILE --http URL` write a conversation to a file, unnoticed by both sides.
 
 A host starts `record FILE -- COMMAND` instead of the server. This process starts another one, which records, and then
-replaces itself by the server, so that the host sees the server's own process (`recorder/pipes.py`). A host does not wait
-long for a server, so this module imports nothing that only `replay` or `check` needs. They import the functions that
-read a recording, or wait for a signal, from here.
+replaces itself by the server, so that the host sees the server's own process (`recorder/pipes.py`). A host waits only a
+short time for a server, so this module imports nothing that only `replay` or `check` needs. They import the functions
+that read a recording, or wait for a signal, from here.
 """
 
 from __future__ import annotations
