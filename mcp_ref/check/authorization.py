@@ -125,7 +125,7 @@ def no_offline_access(exchange: Exchange) -> Verdict:
     """A resource does not ask for offline_access."""
     supported = an_object(_document(exchange, RESOURCE_METADATA_PATH)).get("scopes_supported")
     scopes = [*_challenge(exchange).scopes, *(supported if isinstance(supported, list) else ())]
-    # one cause, whether a challenge or the metadata has it
+    # with one key, because one setting of the server puts the scope into its challenges and its metadata
     return Fault("the server asks for the scope offline_access", key="") if "offline_access" in scopes else None
 
 
@@ -156,11 +156,11 @@ def secure_endpoints(exchange: Exchange) -> Verdict:
 
 @modern_rule(MUST, f"{_DISCOVERY}#authorization-server-metadata-discovery-4", "end")
 def issuer(exchange: Exchange) -> Verdict:
-    """Authorization server metadata names the issuer at whose well-known URL it is served."""
+    """Authorization server metadata is served at the well-known URL of the issuer that it names."""
     document = _document(exchange, *_SERVER_METADATA)
     if document is None or document.get("issuer") == HIDDEN:
         return None
-    path = url_parts(exchange.target).path
+    path = url_parts(exchange.target).path  # the issuer's path, with the well-known part before or after it
     for each in _SERVER_METADATA:
         path = path.replace(each, "")
     found = url_parts(str(document.get("issuer")))
@@ -173,7 +173,9 @@ def issuer(exchange: Exchange) -> Verdict:
 @modern_rule(SHOULD, f"{_INDEX}#authorization-response-validation-2", "head")
 def iss_parameter(exchange: Exchange) -> Verdict:
     """An authorization response has the parameter iss, the issuer of its server."""
-    uris, location = _authorization_request(exchange).get("redirect_uri"), exchange.response_headers.get("location")
+    uris = _authorization_request(exchange).get("redirect_uri")
+    location = exchange.response_headers.get("location")
+    # the authorization response is a redirect to the client; others lead to pages of the authorization server
     if not uris or location is None or not location.startswith(uris[0]):
         return None
     query = parse_qs(url_parts(location).query)
@@ -195,10 +197,12 @@ def pkce(exchange: Exchange) -> Verdict:
     if _grant(exchange) == "authorization_code":
         return None if "code_verifier" in _form(exchange) else "the token request has no code_verifier"
     query = _authorization_request(exchange)
-    if query and "code_challenge" not in query:
+    if not query:
+        return None
+    if "code_challenge" not in query:
         return "the authorization request has no code_challenge"
     method = query.get("code_challenge_method", ["plain"])[0]  # the default is that of RFC 7636
-    return f"the code_challenge_method is {quoted(method)}" if query and method not in ("S256", HIDDEN) else None
+    return f"the code_challenge_method is {quoted(method)}" if method not in ("S256", HIDDEN) else None
 
 
 @rule(MUST, f"{_INDEX}#resource-parameter-implementation-2", "exchange", since=R2025_06_18)
@@ -244,8 +248,8 @@ def _registration(exchange: Exchange) -> Object | None:
 def application_type(exchange: Exchange) -> Verdict:
     """A client that registers names its application_type."""
     client = _registration(exchange)
-    is_missing = client is not None and client.get("application_type") not in ("native", "web")
-    return "the registration has no application_type" if is_missing else None
+    is_wrong = client is not None and client.get("application_type") not in ("native", "web")
+    return "the registration has no application_type, or an unknown one" if is_wrong else None
 
 
 @modern_rule(SHOULD, f"{_INDEX}#refresh-tokens-2", "exchange")

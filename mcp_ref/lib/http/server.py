@@ -41,7 +41,7 @@ MAX_QUEUED_CONNECTIONS: Final = 1024
 """Maximum number of connections that the operating system holds until the server accepts them."""
 
 STARTING_BATCH: Final = 8
-"""Number of connections being set up, from which on the server yields to the event loop before it accepts another."""
+"""Number of connections being set up. When there are so many, the server lets them go on before it accepts another."""
 
 ACCEPT_RETRY_SECONDS: Final = 0.1
 """Seconds until the server tries again to accept a connection if no file descriptor is free."""
@@ -110,7 +110,7 @@ class HttpServer:
             _, running = await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
             for task in running:
                 log.error("a handler still runs %g s after it was cancelled: %r", CANCEL_SECONDS, task)
-        await self._connections.wait_closed(1.0)
+        await self._connections.wait_closed(1.0)  # the event loop closes aborted connections only later
         await end_tasks([self._time_check])
 
     async def __aenter__(self) -> Self:
@@ -130,7 +130,7 @@ class HttpServer:
                 await asyncio.sleep(ACCEPT_RETRY_SECONDS)
                 continue
             if len(self._starting) >= STARTING_BATCH:
-                await asyncio.sleep(0)  # or `_start` would starve: `_next_accepted` does not wait while clients queue
+                await asyncio.sleep(0)  # let `_start` run, because `_next_accepted` does not wait while clients queue
             try:
                 accepted = await self._next_accepted(listening)
             except ConnectionAbortedError:
@@ -212,7 +212,7 @@ async def start_server(
         ssl: A context with a certificate, for HTTPS.
         limits: Limits on memory and time. Default: `HttpLimits()`.
         is_urgent: A function that gets a request's body, and returns True if the response will be small. Such a request
-            is handled at once, even while others wait until clients have read their large responses.
+            is handled at once, even while others wait because clients have left too many large responses unread.
 
     Raises:
         OSError: The port is in use, or the host is not an address of this machine.
@@ -235,27 +235,27 @@ async def start_server(
 
 
 def allow_connections(wanted: int) -> int:
-    """Make sure of enough file descriptors for the connections, and return how many are possible, at most `wanted`.
+    """Return the number of connections for which there are file descriptors, at most `wanted`.
 
-    If the process's soft limit on file descriptors is too low, raise it as far as the hard limit allows.
+    If the process's soft limit on file descriptors is too low, first raise it as far as the hard limit allows.
     """
     if sys.platform == "win32":
         return wanted
     import resource  # lazy: Windows has no such module
 
-    files, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a negative number means no limit
-    # Connections may use three quarters of the files, so 4/3 of their number are needed, rounded up.
+    soft_limit, hard_limit = resource.getrlimit(resource.RLIMIT_NOFILE)  # a negative number means no limit
+    # Connections may use three quarters of the descriptors, so 4/3 of their number are needed, rounded up.
     needed_files = (wanted + MAX_REFUSED + STARTING_BATCH) * 4 // 3 + 1
-    if 0 <= files < needed_files:
+    if 0 <= soft_limit < needed_files:
         raised = min(needed_files, hard_limit) if hard_limit >= 0 else needed_files
         with contextlib.suppress(ValueError, OSError):  # the system may allow less than its hard limit says
             resource.setrlimit(resource.RLIMIT_NOFILE, (raised, hard_limit))
-            files = raised
-    if files < 0 or files >= needed_files:
+            soft_limit = raised
+    if soft_limit < 0 or soft_limit >= needed_files:
         return wanted
-    allowed = max(1, files * 3 // 4 - MAX_REFUSED - STARTING_BATCH)
+    allowed = max(1, soft_limit * 3 // 4 - MAX_REFUSED - STARTING_BATCH)
     log.warning("only %d connections are possible, because this process can open only %d files: raise `ulimit -n`",
-                allowed, files)  # fmt: skip
+                allowed, soft_limit)  # fmt: skip
     return allowed
 
 
