@@ -25,7 +25,7 @@ from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, LineTransport, limit_reads
 
 FLUSH_SECONDS = 2.0
-"""Time that the client may read nothing before its last messages are dropped, in seconds."""
+"""Longest time that an ending server waits for a client that reads nothing, in seconds."""
 PAUSED_CHECK_SECONDS = 1.0
 """Interval at which a transport that has paused reading checks if the client has left, in seconds."""
 
@@ -77,13 +77,13 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._lines.receive = receive
         loop = asyncio.get_running_loop()
         # Give the event loop copies of the descriptors, because uvloop closes a descriptor itself.
-        with contextlib.suppress(ValueError, OSError):
+        with contextlib.suppress(ValueError, OSError):  # if the loop cannot use `sink`, a thread will write
             if system.SYSTEM.is_pollable(self._sink) and stat.S_ISSOCK(os.fstat(self._sink).st_mode):
                 await self._open_socket()
             elif system.SYSTEM.is_pollable(self._sink):
                 sink = os.fdopen(os.dup(self._sink), "wb", 0)
                 self._writer, _ = await loop.connect_write_pipe(lambda: _OutputProtocol(self), sink)
-        with contextlib.suppress(ValueError, OSError):
+        with contextlib.suppress(ValueError, OSError):  # if it cannot use `source`, a thread will read
             if self._reader is None and system.SYSTEM.is_pollable(self._source):
                 source = os.fdopen(os.dup(self._source), "rb", 0)
                 self._reader, _ = await loop.connect_read_pipe(lambda: self, source)
@@ -109,7 +109,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             self._writer.write(line)
 
     def _unread(self) -> int:
-        """Return the number of written bytes that the client has not read, without those in the system's pipe."""
+        """Return the number of bytes that still wait in this process, because the system's pipe is full."""
         return 0 if self._writer is None or self._writer.is_closing() else self._writer.get_write_buffer_size()
 
     def _input(self) -> asyncio.ReadTransport | None:
@@ -117,7 +117,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def pause_reading(self) -> None:
         super().pause_reading()
-        self._check_later(math.inf)  # more than any count, so that the first check only counts
+        self._check_later(math.inf)  # the first check only counts, because no count reaches this
 
     def resume_reading(self) -> None:
         super().resume_reading()
@@ -142,7 +142,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         """End the session, because the client has closed our input. Return True to keep a socket open for output."""
         self._lines.feed_eof(lambda: self.report_end(None))
         # If reading is paused, the waiting lines are still served, as long as the client reads the responses.
-        self._end_unless_read(-1)  # less than any count, so that the first call always waits
+        self._end_unless_read(-1)  # the first call always waits, because every count is above this
         return True
 
     def _end_unless_read(self, read_before: int) -> None:
@@ -156,14 +156,14 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self.report_end(None)  # our input has ended or failed
 
     def report_end(self, error: McpError | None) -> None:
-        self._writable.set()
+        self._writable.set()  # no sender may wait for a client when the session has ended
         if not self._closing:
             self._end_report.send(error)
 
     async def close(self) -> None:
         """Send the pending messages, unless the client reads nothing for `FLUSH_SECONDS` seconds, and close."""
         self._write_together()
-        self._closing, writer, reader = True, self._writer, self._input()
+        self._closing = True
         if self._paused_check is not None:
             self._paused_check.cancel()
         fewest_unread, give_up_at = self._unread(), time.monotonic() + FLUSH_SECONDS
@@ -171,9 +171,9 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
             await asyncio.sleep(0.005)
             if self._unread() < fewest_unread:
                 fewest_unread, give_up_at = self._unread(), time.monotonic() + FLUSH_SECONDS
-        if writer is not None and not writer.is_closing():
-            writer.abort()
-        if reader is not None and not reader.is_closing():
+        if self._writer is not None and not self._writer.is_closing():
+            self._writer.abort()
+        if (reader := self._input()) is not None:
             reader.close()
         await asyncio.sleep(0)  # asyncio calls `connection_lost` in the next turn of the loop
         self._end_report.send(ConnectionClosed("the connection was closed"))
