@@ -35,7 +35,7 @@ MAX_PIPELINED_BYTES: Final = 64 * 1024
 """Maximum size of all requests that arrive while a handler runs, in bytes. Above it, the server stops reading."""
 
 LINGER_SECONDS: Final = 2.0
-"""Seconds that a client has to read the last response and close the connection, before the server aborts it."""
+"""Seconds that a client may take to read the last response and close, before the server aborts the connection."""
 
 MAX_REFUSED: Final = 8
 """Maximum number of connections over the limit that stay open until their clients have read the status 503."""
@@ -80,6 +80,9 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     A request is over when its handler has returned (`_end_handler`) and its response has ended
     (`continue_after_response`), in either order. Only then does the next request begin.
+
+    `Connection` (exchange.py) documents the methods that the exchange calls, and `OpenConnection` (connections.py)
+    those that the server calls.
     """
 
     def __init__(self, connections: Connections) -> None:
@@ -92,12 +95,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.parser = RequestParser(connections.limits, connections.parse_head)
         self.keep_alive = True
         self._stopping = False  # True while the server stops
-        self._exchange: HttpExchange | None = None  # of the current request, until `forget_request` or its end
+        self._exchange: HttpExchange | None = None  # None between requests, and after `forget_request`
         self._body: asyncio.Future[bytes] | None = None  # set when a handler asks for the body, or it is refused
         self._task: asyncio.Task[None] | None = None  # runs the rest of a handler that has to wait for something
         self.response: HttpStreamingResponse | None = None
         self._handler_returned = False  # True while the response lasts longer than its handler
-        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; large for safety before the first
+        self._response_size = LARGE_MESSAGE + 1  # of the last response, in bytes; the first may be large
         self._slow_reader: SlowReader | None = None  # not None while the client reads too slowly
 
     def _enter_phase(self, phase: Phase, seconds: float = math.inf) -> None:
@@ -106,7 +109,8 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)  # uvloop's class does not inherit from asyncio's
-        # With asyncio's own 64 KiB (512 KiB with TLS), 10,000 slow clients could exceed `unread_size` ten times.
+        # By default, asyncio calls `pause_writing` only above 64 KiB of unread data (512 KiB with TLS). 10,000 slow
+        # clients could have ten times `HttpLimits.unread_size` before we know of them.
         self._transport.set_write_buffer_limits(min(MAX_UNCOUNTED, self._connections.limits.write_buffer))
         peer = transport.get_extra_info("peername")
         self._client = (str(peer[0]), int(peer[1])) if isinstance(peer, tuple) else None
@@ -137,13 +141,15 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._count_buffer()
 
     def _count_buffer(self) -> None:
-        """Count a large buffer (the parser owns it), which waits for the rest of a head or for the end of a handler."""
-        if self._phase is not BODY:  # in BODY, `_read_body` counts it, and its owner is this connection
+        """Count a large buffer for `bodies_size` while it waits for the rest of a head or for the end of a handler."""
+        if self._phase is not BODY:  # then `_read_body` counts these bytes
             self._buffer_is_counted = True
+            # the parser is the key of this entry, because `self` is that of a body
             self._connections.bodies.update(self.parser, len(self.parser.buffer), self._refuse_buffer)
 
     def _refuse_buffer(self, error: BodyError) -> None:
         """Refuse a body that its handler has not asked for yet, or end the connection if the buffer is not a body."""
+        # the current request has a body that has not arrived, and for which nobody waits
         is_body = self._exchange is not None and not self._exchange.has_body and self._body is None
         if not is_body:  # but a head, or requests that follow the current one
             return self._transport.abort()
@@ -197,9 +203,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BadMessage as bad:
             return self._refuse_body(BodyError(bad.status, str(bad)))
         size = self.parser.body_bytes if body is None else len(body)
-        self._connections.bodies.update(self, size, self._refuse_body)  # may refuse this body, even if it is complete
-        if body is not None and self._body is not None and not self._body.done():  # complete, and not refused
-            self._connections.bodies.update(self, size, None)  # a complete body still counts, but is never refused
+        self._connections.bodies.update(self, size, self._refuse_body)  # calls `_refuse_body` if this is too much
+        if body is not None and self._body is not None and not self._body.done():  # complete, and not refused just now
+            self._connections.bodies.update(self, size, None)  # from now on, it counts, but is no longer refused
             self._phase, self._deadline = RESPONSE, math.inf
             self._body.set_result(body)
 
@@ -226,8 +232,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         context = connections.context.copy()  # so that a handler's context variables do not leak into the next request
         was_large = self._response_size > LARGE_MESSAGE  # then the next response probably is large too
         self._response_size = 0
+        # if the memory is full of large responses (turns.py), wait before another one, unless the request is urgent
         if was_large and connections.turns.is_crowded and (body is None or not connections.is_urgent(body)):
-            rest: Rest = self._wait_and_handle(exchange)  # the memory is full of large responses, see turns.py
+            rest: Rest = self._wait_and_handle(exchange)
         else:
             try:
                 rest = context.run(connections.handler, exchange)
@@ -256,7 +263,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             # Perhaps the client has only stopped sending, but a false notification costs less than a late one.
             self._exchange.notify_disconnect()
         # Stay open for a short response, but not for a stream, which could last until the server stops.
-        is_tls = self._transport.get_extra_info("sslcontext") is not None
+        is_tls = self._transport.get_extra_info("sslcontext") is not None  # asyncio cannot keep TLS half open
         return self._phase is RESPONSE and not is_tls and self.response is None
 
     def _check_client(self) -> None:
@@ -312,12 +319,12 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _end_handler(self, exchange: HttpExchange) -> None:
         """Note that the handler has returned, and continue if its response has ended, too."""
         self._task = None  # or the task would keep the handler's context variables in memory
-        if exchange.on_cancel is not None:  # set by `respond_later`: the response calls `continue_after_response`
-            self._handler_returned = True
-            return
-        if not exchange.responded:
+        responds_later = exchange.on_cancel is not None  # the handler has called `respond_later`
+        if not responds_later and not exchange.responded:
             self._respond_to_silence(exchange)
-        self._handler_returned = True
+        self._handler_returned = True  # only now, so that `_respond_to_silence` does not continue, but the code below
+        if responds_later:
+            return  # the response will call `continue_after_response`
         if self.response is None or self.response.has_ended:
             self.continue_after_response()
         elif self.response.is_kept_open:
@@ -379,7 +386,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
-            # A server that stops lingers only if there are unread bytes, which could make TCP discard the response.
+            # A stopping server lingers only if the client's bytes that we have not read could make TCP discard the response.
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
         self._phase, self._deadline = IDLE, time.monotonic() + self._connections.limits.idle_time
         if self._reading_paused:
@@ -448,7 +455,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     def close_after_response(self) -> None:
         self.keep_alive, self._stopping = False, True
         if self._phase in (IDLE, HEAD):
-            self._close(linger=self._phase is HEAD)
+            self._close(linger=self._phase is HEAD)  # in IDLE, we have read all of the client's bytes
         elif self._phase is BODY:
             self._refuse_body(BodyError(503, "the server is shutting down"))
 
@@ -478,5 +485,5 @@ class HttpConnection(asyncio.BufferedProtocol):
         elif self._phase is BODY:
             why = f"the body of the request did not arrive within {self._connections.limits.body_time:g} s"
             self._refuse_body(BodyError(408, why))
-        else:
+        else:  # CLOSING
             self._transport.abort()
