@@ -386,7 +386,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._phase is not RESPONSE or self._transport.is_closing():
             return
         if not self.keep_alive:
-            # A stopping server lingers only if the client's bytes that we have not read could make TCP discard the response.
+            # A stopping server lingers only if TCP could discard the response, because we have not read all bytes.
             return self._close(linger=not self._stopping or bool(self.parser.buffer))
         self._phase, self._deadline = IDLE, time.monotonic() + self._connections.limits.idle_time
         if self._reading_paused:
