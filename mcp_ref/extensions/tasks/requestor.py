@@ -148,8 +148,8 @@ class RunningTask(Generic[T]):
         # [2025-11-25 basic/utilities/tasks#getting-tasks] we SHOULD poll until the task is over or requires input
         while not task.is_over:
             if task.status == "input_required":
-                # [2025-11-25 basic/utilities/tasks#input-required-status] then we SHOULD send `tasks/result`: the
-                # receiver sends its input requests while it serves this request
+                # [2025-11-25 basic/utilities/tasks#input-required-status] we SHOULD send `tasks/result` then, so
+                # that the receiver can send its input requests while it serves this one
                 result = await self._send_or_pause(task, "tasks/result", params, self._result_type)
                 if result is not None:
                     return result
@@ -209,7 +209,7 @@ class RunningTask(Generic[T]):
             raise
 
     async def _poll(self, task: Task) -> Task:
-        """Return the new state. Raise ConnectionClosed if the connection has ended for good before the task."""
+        """Return the new state. Raise ConnectionClosed if the connection has ended for good, but not the task."""
         # After that end, this poll must be the last, because `_pause` no longer waits.
         is_last = self._ended.is_set()
         self.task = await self._send_and_repeat(task, "tasks/get", TaskRequestParams(task.task_id), Task)

@@ -144,12 +144,12 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Count a large buffer for `bodies_size` while it waits for the rest of a head or for the end of a handler."""
         if self._phase is not BODY:  # then `_read_body` counts these bytes
             self._buffer_is_counted = True
-            # the parser is the key of this entry, because `self` is that of a body
+            # the owner is the parser, because `_read_body` counts what `self` owns
             self._connections.bodies.update(self.parser, len(self.parser.buffer), self._refuse_buffer)
 
     def _refuse_buffer(self, error: BodyError) -> None:
         """Refuse a body that its handler has not asked for yet, or end the connection if the buffer is not a body."""
-        # the current request has a body that has not arrived, and for which nobody waits
+        # the current request has a body that has not arrived, and that its handler has not asked for
         is_body = self._exchange is not None and not self._exchange.has_body and self._body is None
         if not is_body:  # but a head, or requests that follow the current one
             return self._transport.abort()
@@ -203,7 +203,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         except BadMessage as bad:
             return self._refuse_body(BodyError(bad.status, str(bad)))
         size = self.parser.body_bytes if body is None else len(body)
-        self._connections.bodies.update(self, size, self._refuse_body)  # calls `_refuse_body` if this is too much
+        self._connections.bodies.update(self, size, self._refuse_body)  # may call `_refuse_body`
         if body is not None and self._body is not None and not self._body.done():  # complete, and not refused just now
             self._connections.bodies.update(self, size, None)  # from now on, it counts, but is no longer refused
             self._phase, self._deadline = RESPONSE, math.inf

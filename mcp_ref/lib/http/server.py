@@ -110,7 +110,7 @@ class HttpServer:
             _, running = await asyncio.wait(tasks, timeout=CANCEL_SECONDS)
             for task in running:
                 log.error("a handler still runs %g s after it was cancelled: %r", CANCEL_SECONDS, task)
-        await self._connections.wait_closed(1.0)  # the event loop closes aborted connections only later
+        await self._connections.wait_closed(1.0)  # `abort` closes a connection only in the loop's next turn
         await end_tasks([self._time_check])
 
     async def __aenter__(self) -> Self:
