@@ -206,7 +206,7 @@ class Supervisor:
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
         self.client: Client | None = None  # None unless the server is ready
-        self._latest_client: Client | None = None
+        self._latest_client: Client | None = None  # None if it is closed, too
         self.tools = ToolList(config.name, self._report)
         self.calls: list[str] = []
         """The full names of the calls in flight."""
@@ -245,13 +245,19 @@ class Supervisor:
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
     async def stop(self) -> None:
-        while self._task is not None and not self._task.done():  # another caller may start it again meanwhile
-            if not self._task.cancelling():  # a second cancellation would interrupt the end of the client
-                self._task.cancel()
-            await asyncio.wait([self._task])
-        if self._latest_client is not None:  # the cancellation may have interrupted its end
-            with contextlib.suppress(Exception):  # `_run` has logged it
-                await self._latest_client.close()
+        while self._task is not None:  # checked after each wait, because another caller may start it again meanwhile
+            client = self._latest_client
+            if not self._task.done():
+                if not self._task.cancelling():  # a second cancellation would interrupt the end of the client
+                    self._task.cancel()
+                await asyncio.wait([self._task])
+            elif client is not None:  # the cancellation may have interrupted its end
+                with contextlib.suppress(Exception):  # `_run` has logged it
+                    await client.close()
+                if self._latest_client is client:
+                    self._latest_client = None
+            else:
+                break
         self.tools.cancel_removal()  # so that no timer outlives the supervision
 
     def list_changed(self) -> None:

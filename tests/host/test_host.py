@@ -408,6 +408,30 @@ async def test_host_waits_for_the_end_of_a_failed_client(ends: str, monkeypatch:
         await ending
 
 
+async def test_two_restarts_that_wait_for_a_failed_client_leave_one_supervision(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    closing, release, close = asyncio.Event(), asyncio.Event(), Client._close
+
+    async def close_slowly(client: Client) -> None:
+        closing.set()
+        await release.wait()
+        await close(client)
+
+    fragile = Fragile()
+    async with opened(Host({"s": fragile})) as host:
+        monkeypatch.setattr(Client, "_close", close_slowly)
+        await fragile.die()
+        await closing.wait()
+        restarts = asyncio.gather(host.restart("s"), host.restart("s"))
+        done, _ = await asyncio.wait([restarts], timeout=0.05)
+        assert not done
+        release.set()
+        await restarts
+        await asyncio.sleep(0)
+        assert len(supervisions()) == 1
+
+
 async def test_two_restarts_at_once_leave_one_supervision_of_the_server() -> None:
     async with opened(Host({"s": calculator()})) as host:
         await asyncio.gather(host.restart("s"), host.restart("s"))
