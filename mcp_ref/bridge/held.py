@@ -291,6 +291,7 @@ class HeldCall(Call):
         """Refuse the open input requests in the name of the user, and cancel the call."""
         self._refuse_open_requests()
         self._forget()
+        self._task.add_done_callback(lambda _: self._forget())  # again, because the server can ask again until then
         # later, so that the server gets the responses before the cancellation
         self.loop.call_later(QUIET_SECONDS, self._task.cancel)
 

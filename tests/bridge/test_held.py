@@ -169,6 +169,27 @@ async def test_held_call_expires_and_the_server_gets_a_response_and_a_cancellati
             await send(client, "tools/call", retry_of(params, first, {"1": NAME}), ALL)
 
 
+@pytest.mark.attack("bridge-abandoned-calls")
+async def test_expired_held_call_is_forgotten_although_the_server_asks_again() -> None:
+    server, cancelled = Server("back", revisions=["2025-11-25"]), asyncio.Event()
+
+    @server.tool()
+    async def ask(context: Context) -> str:
+        try:
+            while (await context.elicit("Go on?", bool)).action == "cancel":
+                pass
+        except asyncio.CancelledError:
+            cancelled.set()
+            raise
+        return "done"
+
+    async with linked(server) as (client, bridge), asyncio.timeout(10):
+        bridge.relay.held.seconds = 0.05
+        await send(client, "tools/call", ASK, ALL)
+        await cancelled.wait()
+        await eventually(lambda: not bridge.relay.held.calls)
+
+
 def waiting_server() -> tuple[Server, asyncio.Event, asyncio.Event]:
     """Return a server whose tool waits after its elicitation, and the events that tell so and let it end."""
     server, resumed, go_on = Server("back", revisions=["2025-11-25"]), asyncio.Event(), asyncio.Event()
