@@ -294,8 +294,8 @@ class Server:
     ) -> None:  # fmt: skip
         """Run a program that serves over HTTP until SIGINT or SIGTERM arrives. Print the URL on standard error.
 
-        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). The other arguments are those of
-        `serve_http`. Raise SystemExit if the address is not available, and other exceptions as `run` does.
+        After SIGTERM, requests in flight have `drain_seconds` to finish (main.py). `host`, `port`, `ssl`, `http_limits`
+        and the options are as in `serve_http`. Raise SystemExit without a free address, and other errors as `run` does.
         """
         listening = self.serve_http(host, port, ssl=ssl, http_limits=http_limits, **options)
         run_http_program(listening, self.catalog.service, self.info.name, f"{host}:{port}", drain_seconds)
