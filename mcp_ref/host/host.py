@@ -128,7 +128,8 @@ class Host(HostOptions):
             RuntimeError: If the host is closed.
         """
         configs = {config.name: config for config in read_servers(servers).servers}
-        removed = [hosted for name, hosted in self._hosted.items() if configs.get(name) != hosted.config]
+        # a server that an interrupted `reload` has begun to close is replaced, because it cannot start again
+        removed = [each for name, each in self._hosted.items() if each.is_closed or configs.get(name) != each.config]
         await asyncio.gather(*(hosted.close(CLOSE_SECONDS) for hosted in removed))
         if self._closing is not None:  # perhaps since the call of `reload`
             raise RuntimeError("the host is closed: create a new Host")

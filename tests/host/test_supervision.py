@@ -331,6 +331,27 @@ async def test_reload_keeps_unchanged_servers_and_lets_calls_finish(monkeypatch:
         assert len(host.status()) == 2
 
 
+async def test_reload_that_was_cancelled_can_be_repeated_with_the_old_servers() -> None:
+    working, server = asyncio.Event(), calculator()
+
+    @server.tool()
+    async def work() -> None:
+        working.set()
+        await asyncio.Event().wait()
+
+    async with opened(Host({"s": server})) as host:
+        call = asyncio.create_task(host.call_tool("s.work"))
+        await working.wait()
+        reload = asyncio.create_task(host.reload({}))
+        await eventually(lambda: host._hosted["s"].is_closed)  # now it waits for the call
+        reload.cancel()
+        await asyncio.wait([reload])
+        call.cancel()
+        await host.reload({"s": server})
+        await host.restart("s")
+        assert (await host.call_tool("s.add", ADD, wait=5)).text == "3"
+
+
 def is_running(process: int) -> bool:
     """Return True if a process runs. A killed process can be a zombie until its parent reads its exit code."""
     try:
