@@ -67,7 +67,8 @@ class ServerTexts:
         Lines that were typed before are dropped, because the user meant them for another prompt or program.
         """
         if has_terminal():
-            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
+            with contextlib.suppress(OSError, termios.error):  # not every terminal can do this
+                termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
         held_texts = deque[str](maxlen=MAX_WAITING_TEXTS)
         self._held_texts = held_texts
         try:
