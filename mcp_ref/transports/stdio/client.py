@@ -82,7 +82,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._exited = asyncio.Event()
         self._has_spoken = False  # True if the server has written to its output
-        self._end_timer: asyncio.TimerHandle | None = None  # not None after a message to a closed input
+        self._end_timer: asyncio.TimerHandle | None = None  # not None after a message that a closed input has lost
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
@@ -126,10 +126,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def _write(self, line: bytes) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
             return self._stdin.write(line)
-        loop = asyncio.get_running_loop()
-        loop.call_later(EXIT_SECONDS, self._fail_requests, line)  # standard error is read by then
-        if self._end_timer is None:  # responses to earlier requests can come until then
-            self._end_timer = loop.call_later(self._grace, self._report_end)
+        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._fail_requests, line)  # standard error is read by then
+        self._report_end_later()
 
     def _fail_requests(self, lines: bytes) -> None:
         for message in map(decode, lines.splitlines()):  # decoded, because queued messages are kept only as lines
@@ -155,7 +153,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
             if not self._writable.is_set():  # the rest of a large message is lost, so it gets no response
-                asyncio.get_running_loop().call_later(self._grace, self._report_end)
+                self._report_end_later()
             self._writable.set()
 
     def pause_reading(self) -> None:
@@ -171,6 +169,10 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
         # server started can keep the output open, and a server can close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
+
+    def _report_end_later(self) -> None:
+        if self._end_timer is None:  # responses to earlier requests can come until then
+            self._end_timer = asyncio.get_running_loop().call_later(self._grace, self._report_end)
 
     def _report_end(self) -> None:
         self._writable.set()
