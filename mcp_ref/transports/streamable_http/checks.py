@@ -225,9 +225,10 @@ class RequestChecks:
         if self._serves_stateless and request.method == "POST":
             return None  # server.py makes check 8, because the revision is also in the body
         name = headers.get(VERSION_HEADER)
-        if name is None or find_revision(name) in LEGACY:
+        revision = find_revision(name)
+        if name is None or revision in LEGACY:
             return None
-        if self._serves_stateless and find_revision(name) is not None:
+        if self._serves_stateless and revision is not None:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
             return HttpRefusal(405, f"revision {name} has no {request.method}; use POST", [("Allow", "POST, OPTIONS")])
         return self.unsupported_revision(name)
