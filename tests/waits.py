@@ -535,6 +535,8 @@ transports/streamable_http/client.py
     StreamableHttpClientTransport._deliver_frame: self._stateless.readable.wait() =>
         `resume_reading` sets it when the dispatcher has room again, and `close` cancels the task.
     StreamableHttpClientTransport._read: self._stateless.readable.wait() => See `_deliver_frame`.
+    StreamableHttpClientTransport._post: posting => CONTEXT_OF_REQUEST
+    StreamableHttpClientTransport._post_initialize: posting => CONTEXT_OF_REQUEST
     StreamableHttpClientTransport._renew_session: asyncio.shield(self._renewal) =>
         The time limit `RENEWAL_SECONDS` in `_repeat_handshake`.
     StreamableHttpClientTransport.close: asyncio.shield(self._closing) =>

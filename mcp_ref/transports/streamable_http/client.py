@@ -221,9 +221,10 @@ class StreamableHttpClientTransport(Transport):
     async def _post_initialize(self, initialize: Request, deliver: Receive) -> None:
         """Begin a session. In place of the first one, use HTTP+SSE if the server speaks only that."""
         frame = encode(initialize)
+        posting = self._http.request("POST", self.url, self._stateless.headers, frame)  # traces its head
         if self._trace is not None:
             self._trace("->", frame)
-        async with self._http.request("POST", self.url, self._stateless.headers, frame) as response:
+        async with posting as response:
             if response.status < 300:
                 # [2025-11-25 basic/transports#session-management] the client MUST send this id in later requests
                 self._use_session(response.headers.get(SESSION_HEADER), self._revision)
@@ -237,9 +238,10 @@ class StreamableHttpClientTransport(Transport):
     async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], repeated: bool = False) -> None:
         """POST a message and read the response. If the session has ended, begin another and repeat the POST, once."""
         session = self._session
+        posting = self._http.request("POST", self.url, self._post_headers, frame, extra=not ids)  # traces its head
         if self._trace is not None and not repeated:
             self._trace("->", frame)
-        async with self._http.request("POST", self.url, self._post_headers, frame, extra=not ids) as response:
+        async with posting as response:
             session_has_ended = response.status == 404 and session is not None and not repeated
             if response.status < 300:
                 await self._read(response, ids, self._receive)
