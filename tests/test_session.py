@@ -6,6 +6,7 @@ The facts about processes, such as exit codes, signals and grandchildren, are in
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
@@ -325,10 +326,24 @@ async def test_request_that_a_server_has_read_only_in_part_fails_when_its_input_
     source = f"{GREETED}import time; os.read(0, 1); os.close(0); time.sleep(60)"
     async with Client(StdioClientTransport(quick_python(source), grace=0.01), timeout=None) as client:
         calling = asyncio.create_task(client.call_tool("t"))  # which the server has read
+        await asyncio.sleep(0)  # it is sent first, on each Python
         with pytest.raises(ConnectionClosed, match="closed its input"):
             await asyncio.wait_for(client.call_tool("t", {"text": "x" * 1_000_000}), PATIENCE)
         with pytest.raises(ConnectionClosed, match="closed its input"):
             await asyncio.wait_for(calling, PATIENCE)
+
+
+async def test_request_that_is_written_just_after_the_server_has_closed_its_input_fails(tmp_path: Path) -> None:
+    closed = tmp_path / "closed"
+    os.mkfifo(closed)
+    source = f"{GREETED}import time; os.close(0); open({str(closed)!r}, 'w').close(); time.sleep(60)"
+    async with Client(StdioClientTransport(quick_python(source), grace=0.01), timeout=None) as client:
+        calling = asyncio.create_task(client.call_tool("t"))
+        await asyncio.sleep(0)  # it is sent
+        closed.read_text()  # blocks the event loop, so that it does not notice the closed input before the next write
+        for call in (client.ping(), calling):
+            with pytest.raises(ConnectionClosed, match="closed its input"):
+                await asyncio.wait_for(call, PATIENCE)
 
 
 async def test_stdio_missing_working_directory_is_named_in_the_error() -> None:

@@ -152,7 +152,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if fd == 1:
             self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
-            if not self._writable.is_set():  # the rest of a large message is lost, so it gets no response
+            if error is not None:  # a message is lost, or the rest of a large one, so it gets no response
                 self._report_end_later()
             self._writable.set()
 
