@@ -8,13 +8,14 @@ the client parses a large message, it looks for the id near the start and the en
     larger, without such an id               -> refused, without parsing
 
 This works because a response has three members, `jsonrpc`, `id`, and a result or error. Only the result or error may be
-large, so in any order of the members, the id is near the start or the end. In a batch, it is enough to find the id of
-the first or the last response. A hostile server can write the id of a waiting request into another message, but that
-request then fails, so the server gets at most one large message parsed for each of our requests.
+large, so in any order of the members, the id is near the start or the end. In a batch, the id that is found belongs
+to the first or the last response, and decides about the whole batch. A hostile server can write the id of a waiting
+request into another message, but that request then fails, so the server gets at most one large message parsed for each
+of our requests.
 
 Threats:
     large-notification: A hostile server sends messages of 60 MB for which no request waits, until the client has no
-        time and memory left for its other servers. The client refuses them unparsed, even if their id comes last.
+        time and memory left for its other servers. The client refuses them unparsed, even if they end with an id.
 
 Spec:  basic/index#responses
 Used by: the transports of the client
@@ -44,7 +45,7 @@ WaitsFor: TypeAlias = Callable[[RequestId], bool] | None
 
 
 def decode_from_server(frame: bytes, waits_for: WaitsFor) -> Incoming:
-    """Decode a message, or refuse it as `decode_large` does if it is large. Never raises."""
+    """Decode a message. A large one goes to `decode_large`, which may refuse it. Never raises."""
     return decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
 
 

@@ -2,7 +2,7 @@
 
 As many requests may wait as there are slots. While there is room for more, the transport keeps reading, because a
 handler may need the peer's response or cancellation; once the queue is full, it stops. If no waiting request gets a
-slot within `Limits.patience` seconds, all of them are refused.
+slot within `Limits.patience` seconds, and running handlers use all slots, all waiting requests are refused.
 
 Used by: dispatcher.py
 """
@@ -23,12 +23,14 @@ class RequestQueue:
         slots: number of slots.
         patience: time after which the waiting requests are refused, in seconds.
         tasks: the tasks that use a slot or wait for one. They are only counted.
-        serving: the peer's requests without a response, including waiting ones. They are only counted.
+        unfinished: the peer's requests without a response, including waiting ones. They are only counted.
     """
 
-    def __init__(self, slots: int, patience: float, transport: MessageTransport, tasks: Sized, serving: Sized) -> None:
+    def __init__(
+        self, slots: int, patience: float, transport: MessageTransport, tasks: Sized, unfinished: Sized
+    ) -> None:
         self._slots, self._patience, self._transport = slots, patience, transport
-        self._tasks, self._serving = tasks, serving
+        self._tasks, self._unfinished = tasks, unfinished
         self._waiting: dict[RequestId, asyncio.Future[bool]] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._is_paused = False
@@ -57,7 +59,7 @@ class RequestQueue:
 
     def give_free_slots(self) -> None:
         """Give waiting requests the slots that a task has freed, and read again if further requests can wait."""
-        while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:  # the other tasks use slots
+        while self._waiting and len(self._tasks) - len(self._waiting) < self._slots:  # a task uses a slot or waits
             self._end_wait(next(iter(self._waiting)), has_slot=True)
             self._restart_timer()
         if self._is_paused and not self.is_full:
@@ -82,11 +84,12 @@ class RequestQueue:
         self._timer = asyncio.get_running_loop().call_later(self._patience, self._refuse_waiting)
 
     def _refuse_waiting(self) -> None:
-        """Refuse the waiting requests if handlers use all slots.
+        """Refuse the waiting requests if running handlers use all slots.
 
-        Otherwise a response uses a slot until the peer reads it, so the peer itself can free the slot.
+        Otherwise, a response that the peer has not read yet uses a slot. The requests then go on waiting, because the
+        peer can free this slot itself.
         """
-        running = len(self._serving) - len(self._waiting)
+        running = len(self._unfinished) - len(self._waiting)
         if running >= self._slots:
             for id in list(self._waiting):
                 self._end_wait(id, has_slot=False)
