@@ -26,10 +26,10 @@ class Stream(Protocol):
         """Yield the events that these bytes complete. `side` has sent the bytes."""
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
-        """Yield the events after a loss of `size` bytes, which had `lines` line feeds."""
+        """Yield the events that report a loss of `size` bytes, among them `lines` line feeds."""
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
-        """Yield the events at the end of the bytes of one side."""
+        """Yield the last events of a side that has sent its last byte."""
 
 
 class GrowingContent:
@@ -39,7 +39,7 @@ class GrowingContent:
         self._data = bytearray()
         self.size = 0
         """Number of bytes so far."""
-        self._digest: hashlib._Hash | None = None  # of all bytes, above MAX_CONTENT
+        self._digest: hashlib._Hash | None = None  # of all bytes; None up to MAX_CONTENT bytes
 
     def add(self, piece: bytes | memoryview) -> None:
         """Add the next bytes."""
@@ -100,7 +100,10 @@ class LineStream:
                 yield self._event(at, side)
 
     def _is_in_key(self) -> bool:
-        """Return True within a private key. Its lines stay together, because no single one looks like a secret."""
+        """Return True inside a private key.
+
+        Its lines stay in one event, because masking takes one event at a time, and finds a key by its first line.
+        """
         if self._line.size >= MAX_LOG:
             return False
         _, begun, key = self._line.start.rpartition(b"-----BEGIN ")
@@ -108,7 +111,8 @@ class LineStream:
 
     def _end_skipping(self, at: float) -> Iterator[Event]:
         skipped, self._skipped = self._skipped, None
-        if skipped:
+        if skipped:  # neither None nor 0
+            # `lose` has counted this line already
             yield Gap(0, skipped, "the start of this line was lost", at=at)
 
     def _event(self, at: float, side: Side, partial: bool = False) -> Event:
@@ -118,10 +122,10 @@ class LineStream:
         return Frame(side, content, partial, at=at, connection=self._connection)
 
     def lose(self, at: float, side: Side, lines: int, size: int) -> Iterator[Event]:
-        line_start = self._line.take()  # its rest is lost, so it is lost too
+        line_start = self._line.take()  # the end of this line is lost, so its start counts as lost too
         yield from self._end_skipping(at)
         self._skipped = 0  # the next bytes are in the middle of a line, so skip them until its end
-        # the lost bytes belong to one line more than they have line feeds
+        # each line feed ends a line that has lost bytes, and one more such line begins after the last line feed
         yield Gap(lines + 1, size + line_start.size, "the disk was too slow", at=at)
 
     def end(self, at: float, side: Side) -> Iterator[Event]:
