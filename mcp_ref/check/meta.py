@@ -49,7 +49,7 @@ def trace_context(message: Message) -> Verdict:
 
 
 def missing_meta(params: Object) -> str | None:
-    """Return the fault of a stateless request without a required field of `_meta`, or None."""
+    """Return the fault if the `_meta` of a stateless request lacks a required field; None if it has them all."""
     try:
         read_required_meta(params)
     except MalformedRequest as error:
@@ -60,7 +60,9 @@ def missing_meta(params: Object) -> str | None:
 @modern_rule(MUST, f"{_PAGE}#meta-6", "request", by="client", stage=ORDER)
 def required_meta(message: Message) -> Verdict:
     """A stateless request has its revision and the client's capabilities in _meta."""
-    fault = missing_meta(message.body) if message.method != "initialize" else None
+    if message.method == "initialize":  # it opens a legacy session
+        return None
+    fault = missing_meta(message.body)
     return f"the request {message.method[:80]} is malformed: {fault}" if fault is not None else None
 
 
@@ -68,7 +70,9 @@ def required_meta(message: Message) -> Verdict:
 def malformed_request_is_refused(message: Message) -> Verdict:
     """A server refuses a request without the required fields of _meta."""
     call = message.request
-    fault = missing_meta(call.params) if call.method != "initialize" else None
+    if call.method == "initialize":  # as in `required_meta`
+        return None
+    fault = missing_meta(call.params)
     if fault is None or message.code not in (None, INTERNAL_ERROR):
         return None  # any error, except an internal one, can be the refusal
     return f"the request {call.method} gets {message.outcome}, although {fault}"
@@ -77,8 +81,9 @@ def malformed_request_is_refused(message: Message) -> Verdict:
 @modern_rule(ADVICE, f"{_PAGE}#meta-9", "request", by="client")
 def client_info(message: Message) -> Verdict:
     """A client names itself in each request."""
-    is_missing = CLIENT_INFO not in message.meta
-    return Fault(f"the request {message.method} has no {CLIENT_INFO}", key="") if is_missing else None
+    if CLIENT_INFO in message.meta:
+        return None
+    return Fault(f"the request {message.method} has no {CLIENT_INFO}", key="")  # one finding for all methods
 
 
 @modern_rule(SHOULD, "2026-07-28/server/discover#discoverresult-1", "result", methods="server/discover")
@@ -90,8 +95,9 @@ def server_info_of_discover(message: Message) -> Verdict:
 @modern_rule(ADVICE, f"{_PAGE}#meta-13", "result", by="server")
 def server_info(message: Message) -> Verdict:
     """A server names itself in each result."""
-    is_missing = SERVER_INFO not in message.meta and message.method != "server/discover"
-    return Fault(f"the {message.label} has no {SERVER_INFO} in its _meta", key="") if is_missing else None
+    if SERVER_INFO in message.meta or message.method == "server/discover":
+        return None
+    return Fault(f"the {message.label} has no {SERVER_INFO} in its _meta", key="")  # one finding for all methods
 
 
 @rule(ADVICE, f"{_PAGE}#meta-4", "request notification result", since=R2025_06_18)
@@ -105,7 +111,8 @@ def reverse_dns(message: Message) -> Verdict:
 
 
 _OFFICIAL_DRAFTS = "io.modelcontextprotocol/auth/"
-"""The start of the official names of two drafts (SEP-1932, SEP-1933), which have a slash too many for the rule."""
+"""The start of the official names of two draft extensions (SEP-1932, SEP-1933). These names have a second slash, which
+`extension_names` would blame."""
 
 
 @modern_rule(MUST, "2026-07-28/basic/versioning#extension-negotiation-1", "request result")
