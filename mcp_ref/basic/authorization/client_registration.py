@@ -7,9 +7,9 @@
 
 The client uses the first way that both sides support. [2026-07-28 basic/authorization/client-registration]
 
-A client id and a secret belong to the issuer that gave them. Since a hostile MCP server could name an authorization
-server of its own, a client that sent its secret there would give it away. So the client MUST store registrations by
-issuer, and MUST NOT use an id at another issuer, not even one that was registered by hand.
+A client id and a secret belong to the issuer that gave them. A hostile MCP server can name an authorization server of
+its own, which would learn any secret that the client sends there. So the client MUST store registrations by issuer, and
+MUST NOT use an id at another issuer, not even an id that was registered by hand.
 [2026-07-28 basic/authorization/client-registration#authorization-server-binding]
 
 Spec:  2026-07-28 basic/authorization/client-registration; RFC 7591; RFC 8252, sections 7.3 and 8.4;
@@ -58,7 +58,7 @@ class OAuthClient(JsonObject):
         return not self.client_secret_expires_at or self.client_secret_expires_at > time.time()
 
     def may_request(self, scopes: Collection[str]) -> bool:
-        """Return True unless scopes were registered, and one of `scopes` was not."""
+        """Return True if all `scopes` were registered, or if the client may ask for any."""
         registered = split_scopes([self.scope])
         return not registered or set(scopes) <= set(registered)
 
@@ -89,8 +89,10 @@ class Clients:
             raise ValueError("a client secret needs the `client_id` to which it belongs")
         if self.metadata_url is not None:
             parts = urlsplit(self.metadata_url)
-            is_plain = parts.scheme == "https" and parts.hostname and not (parts.fragment or "@" in parts.netloc)
-            if not is_plain or parts.path in ("", "/") or re.search(r"/\.{1,2}(/|$)", parts.path):
+            is_https = parts.scheme == "https" and parts.hostname
+            has_path = parts.path not in ("", "/")
+            has_dot_segment = re.search(r"/\.{1,2}(/|$)", parts.path)
+            if not is_https or not has_path or has_dot_segment or parts.fragment or "@" in parts.netloc:
                 raise ValueError("a client metadata URL must be https, with a path, without fragment or dot segments: "
                                  f"{peer_url(self.metadata_url)}")  # fmt: skip
 
@@ -105,11 +107,12 @@ class Clients:
         wanted = dict.fromkeys(scopes)
         stored = await self._registered(metadata.issuer)
         if stored is not None:
-            [uri] = stored.redirect_uris
+            [uri] = stored.redirect_uris  # `_registered` has checked that there is exactly one
             if stored.may_request(wanted) and stored.is_usable() and _fits(uri, self.redirect_uri):
-                with contextlib.suppress(OSError):  # if another program uses the port, register another one
+                with contextlib.suppress(OSError):  # if another program uses this port, register a new URI
                     return stored, await stack.enter_async_context(receive(uri))
-            # Keep the old scopes, or two MCP servers with one authorization server would take turns to register.
+            # Keep the scopes of the old registration, because the new one replaces it. Otherwise two MCP servers that
+            # need different scopes from one authorization server would make the client register again and again.
             wanted = dict.fromkeys((*split_scopes([stored.scope]), *wanted))
         receiver = await stack.enter_async_context(receive(self.redirect_uri))
         client = await register(peers, metadata, self.client_name, receiver.redirect_uri, wanted)
@@ -147,20 +150,24 @@ class Clients:
         return client if len(client.redirect_uris) == 1 else None
 
 
-def _fits(registered: str, configured: str) -> bool:
+def _fits(registered_uri: str, configured_uri: str) -> bool:
     """Return True if a registered redirect URI is the configured one. The port may differ if none is configured."""
-    ours, wanted = urlsplit(registered), urlsplit(configured)
-    has_right_port = wanted.port in (None, 0, ours.port)
-    return has_right_port and ours.hostname == wanted.hostname and ours.path == (wanted.path or "/")
+    registered, configured = urlsplit(registered_uri), urlsplit(configured_uri)
+    has_right_port = configured.port in (None, 0, registered.port)
+    has_right_path = registered.path == (configured.path or "/")
+    return has_right_port and has_right_path and registered.hostname == configured.hostname
 
 
 def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: str = "") -> str:
     """Return the way in which a client authenticates itself at the token endpoint, preferring the `registered` one."""
-    method = registered or "none"
-    if has_secret and not registered:
-        # [RFC 8414 2] the default of an absent list
+    if registered:
+        method = registered
+    elif has_secret:
+        # [RFC 8414 2] a server that does not list its methods supports client_secret_basic
         offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
         method = next((one for one in AUTH_METHODS if one in offered), "none")
+    else:
+        method = "none"
     if method not in AUTH_METHODS or (method != "none" and not has_secret):
         reason = f'it wants the client authentication "{peer_text(method)}", which this client cannot do'
         raise RegistrationFailed(metadata.issuer, reason)
@@ -174,9 +181,10 @@ async def register(
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
-    # "none", or else in the server's order, because some servers list client_secret_basic last, and refuse it here.
+    # Unless "none" will do, follow the server's order instead of AUTH_METHODS, because some servers list
+    # client_secret_basic last, and refuse to register a client with it.
     usable = [one for one in metadata.token_endpoint_auth_methods_supported if one in AUTH_METHODS]
-    wanted = usable[0] if usable and "none" not in usable else "none"
+    wanted = "none" if not usable or "none" in usable else usable[0]
     scope = " ".join(scopes)
     document = ClientMetadata(client_name, (redirect_uri,), scope, token_endpoint_auth_method=wanted)
     body, headers = json.dumps(document.to_json()).encode(), {"Content-Type": "application/json"}
@@ -193,6 +201,6 @@ async def register(
         # [RFC 7591 3.2.1] the server may change any value
         raise RegistrationFailed(issuer, f"it registered other redirect URIs than {redirect_uri}")
     method = choose_auth_method(metadata, client.client_secret != "", client.token_endpoint_auth_method)
-    # [RFC 7591 2] a client may ask for registered scopes only; not all authorization servers enforce or name them
+    # [RFC 7591 2] a client may ask for registered scopes only; a server that names none here is taken not to enforce it
     return replace(client, token_endpoint_auth_method=method, redirect_uris=(redirect_uri,),
                    scope=scope if client.scope else "")  # fmt: skip
