@@ -1,4 +1,4 @@
-"""Token endpoint: a client exchanges a grant, such as an authorization code, for tokens.
+"""Token endpoint: a client exchanges an authorization code, a refresh token, or another credential for tokens.
 
     POST /token HTTP/1.1
     Authorization: Basic YzE6czE=
@@ -32,7 +32,7 @@ from .errors import TokenRefused, peer_text
 from .metadata import MAX_LIFETIME, JsonObject, TokenResponse, parse_oauth_error
 
 EXPIRY_MARGIN: Final = 30.0
-"""Time before its expiry at which an access token is renewed, in seconds; half of its lifetime if that is shorter."""
+"""Time before the expiry of an access token at which it is renewed, in seconds, or half of its lifetime if shorter."""
 
 _MOVED: Final = (404, 405, 410)  # statuses of a token endpoint that has moved
 
@@ -58,7 +58,7 @@ class Prover(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Grant(JsonObject):
-    """The tokens for one MCP server, with everything needed to refresh them."""
+    """The outcome of a sign-in: the tokens for one MCP server, with everything needed to refresh them."""
 
     access_token: str = field(repr=False)
     issuer: str = ""
@@ -75,12 +75,13 @@ class Grant(JsonObject):
     client_id: str = ""
     auth_method: str = ""
     server_address: str = ""
-    """The IP address of the MCP server at the sign-in. It decides which networks a refresh may connect to."""
+    """The IP address of the MCP server at the sign-in. A refresh must not let a server on the internet lead the
+    client into the private network."""
     id: str = field(default_factory=lambda: secrets.token_hex(16))
     """A random id of this sign-in, kept when it is refreshed. It keeps the private results of users apart in caches."""
 
     def is_fresh(self, margin: float = EXPIRY_MARGIN) -> bool:
-        """Return True if more than `margin` seconds or half of the lifetime is left, or if the expiry is unknown."""
+        """Return True unless the token will expire within `margin` seconds, or half of its lifetime if shorter."""
         return self.expires_at is None or time.monotonic() < self.expires_at - min(margin, self.lifetime / 2)
 
     def renewed(self, response: TokenResponse, asked_at: float) -> Grant:
@@ -120,14 +121,14 @@ async def request_token(
             found = TokenResponse.parse(response.body)
         except ValueError as fault:
             raise TokenRefused(issuer, 200, advice=f"its response is not usable: {fault}") from None
-        # [RFC 8693 2.2.1] an exchanged token may have the type N_A; [RFC 9449 5] a DPoP token must be bound to its key
-        usable = "bearer" if prover is None else "dpop"
-        if "requested_token_type" not in form and found.token_type.lower() != usable:
+        usable = "bearer" if prover is None else "dpop"  # [RFC 9449 5] a DPoP token is bound to the key
+        is_exchange = "requested_token_type" in form  # [RFC 8693 2.2.1] its token may have the type N_A
+        if not is_exchange and found.token_type.lower() != usable:
             raise TokenRefused(issuer, 200, advice="it issued a token of a type that this client cannot use")
         return found
     is_about_grant = error in ("invalid_grant", "invalid_client", "invalid_scope", "unauthorized_client")
     advice = ""
-    # A server that refuses `resource` says invalid_target, or some other error of status 400, but none about the grant.
+    # A server that refuses `resource` says invalid_target, or has status 400 and an error that is not about the grant.
     if "resource" in form and not is_about_grant and (error == "invalid_target" or response.status == 400):
         advice = "if that server is known to refuse `resource`, leave it out with the option `resource_parameter=False`"
     raise TokenRefused(issuer, response.status, error, description, advice)
