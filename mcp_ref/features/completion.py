@@ -124,8 +124,9 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
-        self._completers[target, argument] = (function, signature)  # for a prompt, which keeps its exact name
-        self._completers[_canonical(target), argument] = (function, signature)  # for a template
+        # A prompt is found by its exact name, a template by its canonical form, and `target` may be either.
+        for name in (target, _canonical(target)):
+            self._completers[name, argument] = (function, signature)
         self._unchecked.append((target, argument))
         self._on_add()
 
@@ -139,12 +140,12 @@ class Completions:
             of_prompt = self._arguments_of(PromptReference(target))
             of_template = self._arguments_of(ResourceTemplateReference(target))
             known = [*(of_prompt or ()), *(of_template or ())]
+            fault = f"a completion is for {argument!r} of {target!r}, but {target!r}"
+            if of_prompt is None and of_template is None:
+                raise ValueError(f"{fault} is neither a prompt nor a template")
             if argument not in known:
-                fault = f"has no such argument; its arguments are {', '.join(known) or 'none'}"
-                if of_prompt is None and of_template is None:
-                    fault = "is neither a prompt nor a template"
-                raise ValueError(f"a completion is for {argument!r} of {target!r}, but {target!r} {fault}")
-            self._unchecked.pop()
+                raise ValueError(f"{fault} has no such argument; its arguments are {', '.join(known) or 'none'}")
+            self._unchecked.pop()  # not before, so that the next `check` raises the same error
 
     async def complete(self, params: CompleteRequestParams, context: RequestContext) -> CompleteResult:
         """Return suggestions, which are empty for an argument without a completer."""
