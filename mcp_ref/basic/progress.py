@@ -44,7 +44,7 @@ class ProgressNotificationParams:
 
 
 ProgressHandler = Callable[[float, float | None, str | None], None]
-"""A function that gets `progress`, `total` and `message` of each notification."""
+"""A function that session.py calls with `progress`, `total` and `message` of each notification."""
 
 
 def progress_token(meta: Object | None) -> RequestId | None:
@@ -81,6 +81,6 @@ def receive_progress(params: ProgressNotificationParams, dispatcher: Dispatcher)
         # [2025-11-25 basic/utilities/progress#behavior-requirements] a notification MUST have an active request's token
         log.debug("ignored a progress notification: no active request has the token %.80r", params.progress_token)
         return
-    # [2025-11-25 basic/lifecycle#timeouts] MAY reset the clock on progress, SHOULD enforce a maximum
+    # [2025-11-25 basic/lifecycle#timeouts] senders MAY reset the clock, but SHOULD enforce a maximum (`max_timeout`)
     pending.limit.restart()
     pending.on_progress(params)

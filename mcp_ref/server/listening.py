@@ -22,12 +22,12 @@ from .http import FINISH_SECONDS, HttpApp
 from .http_options import HttpOptions
 
 LAST_REQUEST_SECONDS: Final = 0.5
-"""Time in which open connections still accept requests after the port is closed, in seconds, if the server has drained
-(main.py). Such a request gets 503, and the load balancer gives it to another process."""
+"""Time for which open connections still accept requests after a drained server (main.py) has closed its port, in
+seconds. Such a request gets 503, so that the load balancer gives it to another process."""
 
 _ALL_ADDRESSES: Final = frozenset({"", "0.0.0.0", "::"})
 _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "logging/setLevel"})
-"""The methods whose results are always small, so that the HTTP server need not limit how many it serves together."""
+"""The methods whose results are always small, so that the HTTP server can serve any number of them at once."""
 
 
 class _ListeningOptions(TypedDict):
@@ -41,7 +41,7 @@ def has_small_result(body: bytes) -> bool:
     message = decode(body)
     if isinstance(message, Request):
         return message.method in _SMALL_RESULTS
-    return not isinstance(message, Batch)
+    return not isinstance(message, Batch)  # a batch can have a large result, other messages have none
 
 
 @contextlib.asynccontextmanager
@@ -51,6 +51,7 @@ async def serve_http(
 ) -> AsyncIterator[str]:  # fmt: skip
     """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
     check_options({"host": host, "ssl": ssl, "http_limits": http_limits}, _ListeningOptions)
+    # On all addresses, the names under which clients know the server are unknown, so only loopback's stay allowed.
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}
     app = HttpApp(catalog, session_limits, trace, **options)
@@ -66,7 +67,7 @@ async def serve_http(
             last_request_seconds = LAST_REQUEST_SECONDS if app.is_draining else 0.0
             try:
                 await app.end_sessions()  # first, because `listening.close` cuts off what has not ended
-            finally:  # even if this task is cancelled again
+            finally:  # even if this task is cancelled while sessions end
                 await listening.close(FINISH_SECONDS, last_request_seconds)
     finally:
         await catalog.service.remove(app)
