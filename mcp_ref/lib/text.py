@@ -5,8 +5,8 @@ that only a model reads. `escape_hidden` writes such characters as `\u{202e}`, s
 
 Three kinds of characters are hidden: the general categories of controls, formats (such as direction marks), surrogates,
 private-use characters, and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and
-symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are visible behind a symbol, whose
-form they choose, as in a colored warning sign, and hidden everywhere else.
+symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are hidden except
+after a symbol, where their effect is visible: a warning sign becomes colored, for example.
 
 Threats:
     terminal-escapes: A server or a client manipulates the user's terminal with escape sequences or hidden characters in
@@ -24,15 +24,15 @@ import unicodedata
 from collections.abc import Iterator
 from typing import Final, TextIO
 
-_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+_HIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
 
-_IGNORABLE: Final = re.compile(
+_OTHER_HIDDEN: Final = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\ufe00-\ufe0f\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
     "\U00013439-\U0001343f"  # format characters since Unicode 15, which Python 3.11 does not know
     "\u2800\U00016fe4\U0001d159]"  # without ink: the blank Braille pattern, a Khitan filler, a note without a head
 )
-"""The Default_Ignorable_Code_Point characters of other categories, among them unassigned ones, and characters without
-ink."""
+"""Hidden characters of other categories: the Default_Ignorable_Code_Point characters, among them unassigned ones, and
+characters without ink."""
 
 _PRESENTATION_SELECTORS: Final = "\ufe0e\ufe0f"
 """The variation selectors 15 and 16, which choose the form of the symbol before them."""
@@ -41,15 +41,16 @@ _CONTINUED: Final = "    | "
 
 
 def is_hidden(character: str) -> bool:
-    """Return True for a character that a person does not see by itself, such as a line break or a tab."""
-    return unicodedata.category(character) in _CATEGORIES or _IGNORABLE.match(character) is not None
+    """Return True for a character that is not drawn itself, such as a line break, a tab or a variation selector."""
+    return unicodedata.category(character) in _HIDDEN_CATEGORIES or _OTHER_HIDDEN.match(character) is not None
 
 
 def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
     """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
+        # As usual. The previous characters do not matter here, so each character is checked only once, which is faster.
         return {character for character in set(text) if is_hidden(character) and character not in keep}
-    return {character for previous, character in _with_previous(text) if _hides(previous, character, keep)}
+    return {character for previous, character in _with_previous(text) if _is_hidden_after(previous, character, keep)}
 
 
 def escape_hidden(text: str, keep: str = "\n\t") -> str:
@@ -57,7 +58,7 @@ def escape_hidden(text: str, keep: str = "\n\t") -> str:
     if text.isascii() and text.isprintable():
         return text
     return "".join(
-        "\\u{" + format(ord(character), "x") + "}" if _hides(previous, character, keep) else character
+        "\\u{" + format(ord(character), "x") + "}" if _is_hidden_after(previous, character, keep) else character
         for previous, character in _with_previous(text)
     )
 
@@ -109,8 +110,8 @@ def escape_log_records() -> None:
         logging.lastResort.setFormatter(EscapingFormatter())
 
 
-def _hides(previous: str, character: str, keep: str) -> bool:
-    """Return True if a character is hidden behind the previous one, and not in `keep`."""
-    if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":  # behind a symbol
-        return is_hidden(previous)  # the blank Braille pattern is a symbol without ink, so nothing shows its form
+def _is_hidden_after(previous: str, character: str, keep: str) -> bool:
+    """Return True if a character is hidden when it stands after `previous`, and is not in `keep`."""
+    if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":  # "So" is a symbol
+        return is_hidden(previous)  # a selector shows nothing after a symbol without ink (the blank Braille pattern)
     return is_hidden(character) and character not in keep

@@ -49,15 +49,14 @@ class Pattern:
         self._costs: dict[int, float] = {}  # the results of `_cost`, by `length_bits`
         self._re: re.Pattern[str] | None = None  # the two matchers, made when they are needed first
         self._automaton: Automaton | None = None
-        # Make the matcher that the pattern will need, so that an unsupported pattern is refused here, not in `search`.
-        if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # for a text of 15 characters
+        if not self._suits_re or self._cost(4) > MAX_CHEAP_COST:  # costly even for a text of 15 characters
             self._make_automaton()
-        if not self._suits_automaton:
+        if not self._suits_automaton:  # only `re` is left, so refuse an unsupported pattern here, not in `search`
             if not self._suits_re:
                 raise PatternError("\\p is not supported in a large pattern, or with lookaround or backreferences")
             self._make_re()
             if self._cost(6) > MAX_COST:  # for a text of 63 characters
-                raise PatternError("matching could take too long, because of its size, lookaround or a backreference")
+                raise PatternError("matching could take too long with a large pattern, lookaround or backreferences")
 
     def search(self, text: str, budget: Budget) -> bool:
         """Return True if the pattern matches a part of a text. Raise BudgetExceeded if the search costs too much."""
@@ -92,7 +91,7 @@ class Pattern:
 
     def _make_re(self) -> re.Pattern[str]:
         try:
-            self._re = re.compile(self._root.to_re(), re.ASCII)  # ASCII: \\b as in ECMA-262
+            self._re = re.compile(self._root.to_re(), re.ASCII)  # in ASCII, as ECMA-262 defines \b
         except re.error as error:  # a backreference or a lookbehind that re does not support
             raise PatternError(str(error)) from None
         return self._re
