@@ -11,7 +11,8 @@ Nearly all URLs here come from a peer, which may be hostile. Five attacks, and t
 
 - A server publishes another server's `resource`, to get tokens that the other one accepts. See `accepts_resource`.
 - A metadata URL points into the client's own network, which is otherwise out of the attacker's reach. See
-  `check_fetchable`, and `may_connect`, which is called after connecting, because a name can change its IP address.
+  `check_fetchable`, and `may_connect`, which checks the IP address of the open connection, because the host name could
+  get another address after an earlier check.
 - Metadata are changed on their way over plain http, so https is required except on loopback.
 - The authorization URL is not an address but code, such as `javascript:`, or `$(...)` for a shell. See `browser_url`.
 - A hostile server names an issuer that differs from the honest one by a slash or by case, and a client that normalizes
@@ -38,7 +39,7 @@ from .errors import peer_url
 MAX_URL: Final = 2_048
 """Maximum length of a URL that a peer names, in characters."""
 MAX_OPENED_URL: Final = 8_192
-"""Maximum length of a URL that is opened in a browser, in characters. It contains the scopes."""
+"""Maximum length of a URL that is opened in a browser, in characters. Larger, because this URL contains the scopes."""
 
 RESOURCE_METADATA_PATH: Final = "/.well-known/oauth-protected-resource"
 _SERVER_METADATA_PATH: Final = "/.well-known/oauth-authorization-server"
@@ -61,11 +62,11 @@ def _parse(url: str, limit: int = MAX_URL) -> tuple[SplitResult, Origin]:
 
 
 def _base(origin: Origin) -> str:
-    return f"{origin.scheme}://{origin}"
+    return f"{origin.scheme}://{origin}"  # str(origin) is only the host and port
 
 
 def canonical_resource(url: str) -> str:
-    """Return the canonical URI of the MCP server at a URL. A server without metadata has it as its `resource`.
+    """Return the canonical URI of the MCP server at a URL, which is its `resource` if it publishes no metadata.
 
     The query is left out, because it may be a secret. Raise ValueError for a URL that is not http or https.
     """
@@ -75,7 +76,7 @@ def canonical_resource(url: str) -> str:
 
 
 def authorization_base_url(url: str) -> str:
-    """Return the authorization server of the MCP server at a URL in 2025-03-26: the origin of this URL."""
+    """Return the authorization server in 2025-03-26, which is the origin of the MCP server's URL."""
     # [2025-03-26 basic/authorization#authorization-base-url] the client MUST discard the path
     return _base(origin_of(url))
 
@@ -132,8 +133,8 @@ def check_fetchable(url: str, server: str) -> None:
         raise ValueError(f"the URL must begin with https:// (http is for programs on one machine): {peer_url(url)}")
 
 
-class Reach(IntEnum):
-    """The kinds of networks, from outside to inside. `NOWHERE` has no servers: link-local addresses, for example."""
+class NetworkKind(IntEnum):
+    """The kinds of networks, from outside to inside. No URL should lead to `NOWHERE`, such as a link-local address."""
 
     INTERNET = 0
     PRIVATE_NETWORK = 1
@@ -148,42 +149,43 @@ _GLOBAL_IPV6: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-def reach_of(address: str) -> Reach:
+def network_kind(address: str) -> NetworkKind:
     """Return the kind of network that an IP address belongs to. Raise ValueError if the text is not an IP address."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:  # a second spelling of an IPv4 address, by which it could evade filters
-            return Reach.NOWHERE
+            return NetworkKind.NOWHERE
         # Packets to a 6to4 or NAT64 address go to the IPv4 address inside it.
         if ip.sixtofour is not None:
-            return reach_of(str(ip.sixtofour))
+            return network_kind(str(ip.sixtofour))
         if ip in _NAT64:
-            return reach_of(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))  # its last 32 bits
+            return network_kind(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))  # its last 32 bits
     if ip.is_loopback:
-        return Reach.THIS_MACHINE
+        return NetworkKind.THIS_MACHINE
     if any(ip in network for network in _PRIVATE):
-        return Reach.PRIVATE_NETWORK
+        return NetworkKind.PRIVATE_NETWORK
+    # Python also counts unassigned and some multicast addresses as global. Of IPv6, only 2000::/3 is assigned.
     is_global = ip.is_global and not ip.is_multicast and not ip.is_reserved
     if is_global and (ip.version == 4 or ip in _GLOBAL_IPV6):
-        return Reach.INTERNET
-    return Reach.NOWHERE
+        return NetworkKind.INTERNET
+    return NetworkKind.NOWHERE
 
 
 def may_connect(address: str, server: str, private_networks: bool = False) -> bool:
     """Return True if a client may connect to the IP address `address`, for a URL that an MCP server has named.
 
-    `server` is the IP address of that MCP server, which may lead the client no further inside than to its own kind of
-    network, because a server on the internet could otherwise use the client to attack the private network. So
-    `http://169.254.169.254/`, the secrets of a cloud machine, is never requested. With `private_networks`, servers on
-    the internet may lead into the private network.
+    `server` is the IP address of that MCP server. Its URLs may lead the client to its own kind of network or further
+    outside, but not further inside, because a server on the internet could otherwise attack the private network through
+    the client. With `private_networks`, servers on the internet may lead into the private network, too. No other server
+    may lead to a link-local address, such as 169.254.169.254, where a cloud machine gets its secrets.
     """
     if address == server:
-        return address not in ("0.0.0.0", "::")  # by which a system may connect to any address of this machine
-    allowed = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
-    server_reach = reach_of(server)
-    if server_reach is not Reach.NOWHERE:  # the highest number, which would allow everything
-        allowed = max(allowed, server_reach)
-    return reach_of(address) <= allowed
+        return address not in ("0.0.0.0", "::")  # some systems take these for this machine
+    allowed = NetworkKind.PRIVATE_NETWORK if private_networks else NetworkKind.INTERNET
+    server_kind = network_kind(server)
+    if server_kind is not NetworkKind.NOWHERE:  # the highest number, which would allow everything
+        allowed = max(allowed, server_kind)
+    return network_kind(address) <= allowed
 
 
 def browser_url(url: str) -> str:
