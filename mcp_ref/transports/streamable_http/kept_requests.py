@@ -3,8 +3,8 @@
 They are the latest `logging/setLevel`, and a `resources/subscribe` for each resource with a subscription. Another
 process that continues the session handles them again (restoration.py).
 
-The last two functions write the id of a request into the name of its stream and read it there, because that process
-must also send an error for each request that was lost.
+A request in flight is lost with its process, so that other process must send an error for it. It finds the request's id
+in the name of the stream, where the last two functions write it and read it.
 
 Spec:  server/utilities/logging, server/resources#subscriptions (2025-03-26 to 2025-11-25)
 Used by: session.py, restoration.py
@@ -70,7 +70,7 @@ class KeptRequests:
 
 
 def stored_requests(kept: bytes, prefix: str) -> Iterator[Request]:
-    """Yield the requests in the event store. Their ids begin with the prefix."""
+    """Yield the kept requests, as the event store has them, with new ids that begin with the prefix."""
     for number, (method, params) in enumerate(json.loads(kept or b"[]")):
         yield Request(f"{prefix}-{number}", method, params)
 
