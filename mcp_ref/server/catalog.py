@@ -1,7 +1,7 @@
 """The catalog of a server: its tools, resources, prompts, completions and tasks, and the handler of each method.
 
-All clients share one catalog. For each new method, a session or a stateless request calls `find_route` (session.py),
-which checks that the revision has the method and that the server declares its capability, and asks for the handler.
+All clients share one catalog. When a method is first requested, `find_route` (session.py) checks that the revision has
+the method and that the server declares its capability, and asks the catalog for the handler.
 
 The server declares a feature when the author adds its first item. Since a client uses only declared capabilities
 [2025-11-25 basic/lifecycle#operation], a server without prompts, for example, gets no prompt requests.
@@ -45,7 +45,7 @@ _RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "
 
 
 class Catalog:
-    """The tools, resources, prompts, completions and tasks of a server, with the arguments of `Server`."""
+    """The tools, resources, prompts, completions and tasks of a server, and the options that its author chose."""
 
     def __init__(self, info: Implementation, revisions: Sequence[Revision | str], options: ServerOptions) -> None:
         page_size = options.get("page_size", 1000)
@@ -72,7 +72,7 @@ class Catalog:
         return [revision for revision in self.revisions if revision.era == "legacy"]
 
     @property
-    def is_modern(self) -> bool:
+    def serves_modern(self) -> bool:
         return self.revisions[-1].era == "modern"
 
     @cached_property
@@ -106,7 +106,7 @@ class Catalog:
 
         tasks = Tasks(self._task_store, partial(self.announcers.announce, "notifications/tasks"), self.announcers)
         if self.service.broadcaster is not None and tasks.shared is not None:
-            self.service.broadcaster.note_task = tasks.shared.note_change
+            self.service.broadcaster.note_task = tasks.shared.note_change  # when another process changes a task
         return tasks
 
     def _list_changed(self, feature: str) -> None:
@@ -149,8 +149,8 @@ class Catalog:
         custom = self.custom_methods.get(method.name)
         if custom is not None:
             return self.with_middleware(method.name, custom.serve)
-        handler_in = HANDLERS.get(method.name)
-        return self.with_middleware(method.name, handler_in(self)) if handler_in is not None else None
+        handler_of = HANDLERS.get(method.name)
+        return self.with_middleware(method.name, handler_of(self)) if handler_of is not None else None
 
     def with_middleware(self, method: str, handler: Handler) -> Handler:
         for wrap in self.middleware:
@@ -158,10 +158,10 @@ class Catalog:
         return handler
 
     def scopes_of(self, call: Request | Notification) -> Collection[str]:
-        method, params, used = call.method, call.params, self.used_features
-        if method == "completion/complete" and isinstance(params.get("ref"), dict):
-            params = cast(Object, params["ref"])  # the prompt or resource template whose argument is completed
-        name, uri = params.get("name"), params.get("uri")
+        method, target, used = call.method, call.params, self.used_features
+        if method == "completion/complete" and isinstance(target.get("ref"), dict):
+            target = cast(Object, target["ref"])  # the prompt or resource template whose argument is completed
+        name, uri = target.get("name"), target.get("uri")
         if method == "tools/call" and "tools" in used and isinstance(name, str):
             return self.tools.scopes.get(name, ())
         needed: set[str] = set()

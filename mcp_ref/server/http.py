@@ -94,7 +94,7 @@ class HttpApp:
             checks=RequestChecks(hosts, origins, methods, catalog.revisions),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=self._authorize, scopes=catalog, trace=self._trace,
-            stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.is_modern else None,
+            stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.serves_modern else None,
             parameters=catalog.tools.parameter_headers, id_prefix=catalog.service.id_prefix)  # fmt: skip
         self._http_sse: SseEndpoint | None = None
         if options.get("http_sse", True) and catalog.legacy_revisions:

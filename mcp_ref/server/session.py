@@ -45,7 +45,7 @@ async def begin(
     catalog: Catalog, transport: Transport, limits: Limits | None = None, *, serves_stateless: bool = False
 ) -> ServerSession:
     """Begin to serve one client, including its stateless requests if `serves_stateless`. Then await its `finish`."""
-    session = ServerSession(catalog, transport, limits, serves_stateless and catalog.is_modern)
+    session = ServerSession(catalog, transport, limits, serves_stateless and catalog.serves_modern)
     try:
         await catalog.service.add(session)
         catalog.announcers.add(session)
