@@ -51,7 +51,7 @@ class TimeLimit:
         self._task, self._earlier_cancels = task, task.cancelling()
         limits = self._limits
         limits.running.add(self)
-        if limits.stops:
+        if limits.open_stops:
             self.stopped_since = self._loop.time()
         elif self.end < limits.next_check:
             limits.check_by(self.end)
@@ -78,7 +78,10 @@ class TimeLimit:
         self.deadline += seconds
 
     def interrupt(self) -> None:
-        """End the limit now, as if its time were over. Do nothing if it has ended, or if its own block calls this."""
+        """End the limit now, as if its time were over.
+
+        Do nothing if it has ended, or if its own block calls this, because the block can leave by itself.
+        """
         if not self.has_ended and asyncio.current_task(self._loop) is not self._task:
             self.expire()
 
@@ -93,7 +96,7 @@ class TimeLimits:
 
     def __init__(self) -> None:
         self.running: set[TimeLimit] = set()
-        self.stops = 0
+        self.open_stops = 0
         """Number of open `stopped` blocks."""
         self._timer: asyncio.TimerHandle | None = None  # calls `_check` at the earliest end, or before it
         self.next_check = math.inf
@@ -118,7 +121,7 @@ class TimeLimits:
 
     def _check(self) -> None:
         self._stop_timer()
-        if self.stops:
+        if self.open_stops:
             return
         now = asyncio.get_running_loop().time()
         next_end = math.inf
@@ -134,31 +137,31 @@ class TimeLimits:
     @contextlib.contextmanager
     def stopped(self) -> Iterator[None]:
         """Return a context manager that stops all limits. Several may overlap."""
-        self.stops += 1
-        if self.stops == 1:
+        self.open_stops += 1
+        if self.open_stops == 1:
             now = asyncio.get_running_loop().time()
             for limit in self.running:
                 limit.stopped_since = now
         try:
             yield
         finally:
-            self.stops -= 1
-            if not self.stops:
+            self.open_stops -= 1
+            if not self.open_stops:
                 self._continue()
 
     def _continue(self) -> None:
         now = asyncio.get_running_loop().time()
         for limit in self.running:
             limit.postpone(now - limit.stopped_since)
-        # Let the timer do the check. A check here could cancel the current task, and if that left its block without an
-        # `await`, the cancellation would hit the code after the block.
+        # Let the timer do the check. A check here could cancel the current task, and if this task then left its block
+        # without an `await`, the cancellation would hit the code after the block.
         self.check_by(now)
 
     def close(self) -> None:
-        """Stop the timer once the failed requests have left their limits, which they do in the next iteration."""
+        """Stop the timer at the end of the connection, unless a limit runs on."""
         self._stop_timer()
-        if self.running:
-            self.check_by(asyncio.get_running_loop().time())  # `_check` then sets a timer only for limits that run
+        if self.running:  # the failed requests leave their limits in the loop's next iteration, so check after that
+            self.check_by(asyncio.get_running_loop().time())
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -518,7 +518,7 @@ async def test_time_to_acknowledge_a_subscription_is_a_limit_that_stops_while_th
             return grant
 
         async def obtain(self, need: Need) -> Grant:
-            assert client.connector.time_limits.stops == 1
+            assert client.connector.time_limits.open_stops == 1
             running.extend(limit.seconds for limit in client.connector.time_limits.running)
             return Grant("t")
 
