@@ -46,8 +46,10 @@ def own_request(message: Message) -> Verdict:
 def server_cancels_subscription(message: Message) -> Verdict:
     """A server cancels only subscriptions/listen."""
     call = message.receiver.calls.find(message.body.get("requestId"))
-    if call is None or call.method == "subscriptions/listen" or not call.has_known_params:
+    if call is None or call.method == "subscriptions/listen":
         return None
+    if not call.has_known_params:
+        return None  # only the start of the request is recorded, so its method is unknown
     return Fault(f"the server cancels {call.method}", (call.event,))
 
 
@@ -67,8 +69,9 @@ def no_response_after_cancellation(message: Message) -> Verdict:
     call = message.call
     if call is None or call.cancelled_event is None or call.method == "subscriptions/listen":
         return None
-    later_request, later_response = message.receiver.latest_answered
-    if later_request < call.cancelled_event:
+    # If the other side has responded to a request that was sent after the cancellation, it had read the cancellation.
+    request_event, response_event = message.receiver.latest_answered
+    if request_event < call.cancelled_event:
         return None  # the response can have crossed the cancellation on the way
-    text = f"{call.method} gets a response after its cancellation, although its receiver had answered a later request"
-    return Fault(text, (call.cancelled_event, later_response))
+    text = f"the {message.side} responds to a cancelled {call.method}, although it has responded to a later request"
+    return Fault(text, (call.cancelled_event, response_event))
