@@ -4,8 +4,8 @@ An *in-place* applicator, such as `allOf` or `$ref`, applies subschemas to the w
 as `items`, apply subschemas to the items, properties or property names of the instance.
 
 Each function here builds a `Keyword` (model.py): it compiles the subschemas once, and defines the functions `check`,
-`applied` and `message`, which each validation calls. `applied` returns pairs: a subschema, after the index or name of
-the part that it applies to, or after None if it applies to the whole instance.
+`applied` and `message`, which each validation calls. `applied` returns pairs of a step and a subschema. The step is the
+index or name of the part to which the subschema applies, or None for the whole instance.
 
 Spec:  Core 8.2.3 and 10. "Draft-07 6.4.1" means section 6.4.1 of draft-07's Validation document
 """
@@ -48,7 +48,7 @@ def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
     """
 
     def build(reader: SchemaReader) -> Keyword:
-        schemas = reader.apply_in_place(reader.subschemas(name))
+        schemas = reader.record_in_place(reader.subschemas(name))
         checks, cost = _checks_and_cost(schemas)
 
         def check(instance: JSON, budget: Budget) -> bool:
@@ -68,7 +68,7 @@ def _all_or_any(name: str, *, deciding: bool) -> VocabularyRow:
 
 def one_of(reader: SchemaReader) -> Keyword:
     """Build `oneOf` (Core 10.2.1.3)."""
-    schemas = reader.apply_in_place(reader.subschemas("oneOf"))
+    schemas = reader.record_in_place(reader.subschemas("oneOf"))
     checks, cost = _checks_and_cost(schemas)
 
     def check(instance: JSON, budget: Budget) -> bool:
@@ -109,10 +109,11 @@ def _applied_if_valid(schemas: list[CompiledSchema]) -> Callable[[JSON, Budget],
 
 def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Budget) -> str:
     """Return an error text about the alternatives that the author of the instance probably wanted to match."""
+    # The text shows few alternatives, so a part of the errors is enough.
     errors_by_schema = [list(islice(find_errors(schema, instance, budget), 8)) for schema in schemas[:20]]
-    # A first error of `type` that has no path says that the whole instance is of a wrong type for this alternative.
+    # If the first error is about `type` and has no path, the whole instance has the wrong type for this alternative.
     right_type = [errors for errors in errors_by_schema if errors[0].keyword != "type" or errors[0].path]
-    if not right_type:  # wrong for all alternatives, so only list their types
+    if not right_type:  # no alternative has its type, so only list the types, from "expected TYPE, got INSTANCE"
         got = f", got {quoted(instance)}"
         types = [errors[0].message.removeprefix("expected ").removesuffix(got) for errors in errors_by_schema]
         return f"expected {join_alternatives(list(dict.fromkeys(types)))}{got}"
@@ -131,7 +132,7 @@ def _no_match_message(schemas: list[CompiledSchema], instance: JSON, budget: Bud
 
 def not_(reader: SchemaReader) -> Keyword:
     """Build `not` (Core 10.2.1.4). It has no `applied`, because a valid instance must violate the subschema."""
-    [schema] = reader.apply_in_place([reader.subschema("not")])
+    [schema] = reader.record_in_place([reader.subschema("not")])
     text = f"expected no match of {quoted(reader.schema['not'])}"
 
     def check(instance: JSON, budget: Budget) -> bool:
@@ -143,10 +144,10 @@ def not_(reader: SchemaReader) -> Keyword:
 
 def if_then_else(reader: SchemaReader) -> Keyword | None:
     """Build `if`, `then` and `else` (Core 10.2.2.1 to 10.2.2.3). A schema without `if` ignores `then` and `else`."""
-    names = [name for name in ("if", "then", "else") if name in reader]
-    schemas = dict(zip(names, reader.apply_in_place([reader.subschema(name) for name in names]), strict=True))
+    schemas = {name: reader.subschema(name) for name in ("if", "then", "else") if name in reader}
+    reader.record_in_place(list(schemas.values()))
     if "if" not in schemas:
-        return None
+        return None  # only now, because even an ignored `then` or `else` must be a legal schema
     condition = schemas["if"]
     then, otherwise = schemas.get("then"), schemas.get("else")
     on_true = then.check if then else accept_any
@@ -177,7 +178,7 @@ def dependent_schemas(keyword: str) -> VocabularyRow:
         if keyword == "dependencies":  # `dependent_names` (assertions.py) checks the values that are arrays
             values = {name: value for name, value in values.items() if not isinstance(value, list)}
         schemas = {name: reader.compile(value, keyword, name) for name, value in values.items()}
-        _, cost = _checks_and_cost(reader.apply_in_place(list(schemas.values())))
+        _, cost = _checks_and_cost(reader.record_in_place(list(schemas.values())))
 
         def applied(instance: JSON, budget: Budget) -> Applied:
             if isinstance(instance, dict):
@@ -215,7 +216,7 @@ def items_of_draft_07(reader: SchemaReader) -> Keyword | None:
 def _items(first: list[CompiledSchema], rest: CompiledSchema | None) -> Keyword:
     """Build a keyword with a schema for each of the first items, and a schema for all items after them, if any."""
     count = len(first)
-    if rest is not None and rest.false_error:  # the schema `false`, whose own message would say less
+    if rest is not None and rest.false_error:  # the schema `false`, which gets a message that says more
         rest.set_false("items", f"unexpected item, expected at most {format_count(count, 'items')}")
     checks, cost = _checks_and_cost(first)
     check_rest, cost_of_rest = (rest.check, rest.cost) if rest is not None else (None, 1)

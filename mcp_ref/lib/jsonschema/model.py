@@ -194,7 +194,7 @@ class SchemaReader:
         """Compile the value of a keyword, which must be an object whose members are schemas."""
         return {name: self.compile(schema, keyword, name) for name, schema in self.mapping(keyword).items()}
 
-    def apply_in_place(self, schemas: list[CompiledSchema]) -> list[CompiledSchema]:
+    def record_in_place(self, schemas: list[CompiledSchema]) -> list[CompiledSchema]:
         """Record that subschemas are applied to the same instance as this schema, and return the subschemas."""
         self.compiled.in_place += schemas
         return schemas
