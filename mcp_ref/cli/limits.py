@@ -64,37 +64,37 @@ class Memory:
 
 def memory() -> list[Memory]:
     """Return the memory that peers can fill, computed from the limits."""
-    found = {limit.name: int(limit.value) for limit in limits()}
+    values = {limit.name: int(limit.value) for limit in limits()}
     character_bytes = 4  # in a string that has characters above U+FFFF
-    uri_bytes = character_bytes * found["MAX_URI_LENGTH"]
+    uri_bytes = character_bytes * values["MAX_URI_LENGTH"]
     proof_bytes = 300  # a text of 43 characters, a time, and the place in a dict
-    connections = found["HttpLimits.connections"]
-    # each connection holds a little memory that is not counted; the counted memory of all of them has a limit
-    unfinished_bytes = connections * (found["MIN_COUNTED_SIZE"] + CONNECTION_COST) + found["HttpLimits.bodies_size"]
-    unread_bytes = connections * found["MAX_UNCOUNTED"] + found["HttpLimits.unread_size"]
-    in_flight_bytes, event_bytes = found["Limits.max_bytes_in_flight"], found["StoreLimits.max_bytes"]
+    connections = values["HttpLimits.connections"]
+    # Each connection can hold a little memory that does not count for the limit of all connections together.
+    unfinished_bytes = connections * (values["MIN_COUNTED_SIZE"] + CONNECTION_COST) + values["HttpLimits.bodies_size"]
+    unread_bytes = connections * values["MAX_UNCOUNTED"] + values["HttpLimits.unread_size"]
+    in_flight_bytes, event_bytes = values["Limits.max_bytes_in_flight"], values["StoreLimits.max_bytes"]
     return [
-        Memory("subscriptions: URIs", found["MAX_SUBSCRIBED_BYTES_PER_CALLER"], found["MAX_SUBSCRIBED_BYTES"]),
-        Memory("tasks", found["MAX_TASK_BYTES_PER_CALLER"], found["MAX_TASK_BYTES"]),
-        Memory("arguments of running tasks", found["MAX_ARGUMENT_BYTES_PER_CALLER"], found["MAX_ARGUMENT_BYTES"]),
-        Memory("params of a bridge's held calls", found["MAX_HELD_BYTES_PER_PRINCIPAL"], found["MAX_HELD_BYTES"]),
-        Memory("requests in flight over HTTP", found["EndpointLimits.request_bytes_per_caller"],
-               found["EndpointLimits.request_bytes"]),
+        Memory("subscriptions: URIs", values["MAX_SUBSCRIBED_BYTES_PER_CALLER"], values["MAX_SUBSCRIBED_BYTES"]),
+        Memory("tasks", values["MAX_TASK_BYTES_PER_CALLER"], values["MAX_TASK_BYTES"]),
+        Memory("arguments of running tasks", values["MAX_ARGUMENT_BYTES_PER_CALLER"], values["MAX_ARGUMENT_BYTES"]),
+        Memory("params of a bridge's held calls", values["MAX_HELD_BYTES_PER_PRINCIPAL"], values["MAX_HELD_BYTES"]),
+        Memory("requests in flight over HTTP", values["EndpointLimits.request_bytes_per_caller"],
+               values["EndpointLimits.request_bytes"]),
         Memory("requests in flight over stdio", in_flight_bytes, in_flight_bytes),
-        Memory("HTTP sessions without events", found["EndpointLimits.session_bytes_per_caller"],
-               found["EndpointLimits.session_bytes"]),
+        Memory("HTTP sessions without events", values["EndpointLimits.session_bytes_per_caller"],
+               values["EndpointLimits.session_bytes"]),
         Memory("events for clients that resume or listen", event_bytes, event_bytes),
-        Memory("changes for unread streams", found["MAX_QUEUED_BYTES_PER_CALLER"], found["MAX_QUEUED_BYTES"]),
-        Memory("DPoP proofs", proof_bytes * found["MAX_PROOFS_PER_CALLER"], proof_bytes * found["MAX_PROOFS"]),
+        Memory("changes for unread streams", values["MAX_QUEUED_BYTES_PER_CALLER"], values["MAX_QUEUED_BYTES"]),
+        Memory("DPoP proofs", proof_bytes * values["MAX_PROOFS_PER_CALLER"], proof_bytes * values["MAX_PROOFS"]),
         Memory("connections with heads, bodies and pipelined requests", unfinished_bytes, unfinished_bytes),
         Memory("unread responses", unread_bytes, unread_bytes),
         Memory("requests of the server in flight", in_flight_bytes),
-        Memory("one response, as text", found["MAX_RESPONSE"]),
-        Memory("pages of one list, as text", found["MAX_LIST_SIZE"]),
-        Memory("cached results, as text", found["MAX_CACHED_BYTES"]),
-        Memory("unread updates of one subscription", uri_bytes * found["MAX_UPDATES"]),
-        Memory("ids of open elicitations", character_bytes * found["MAX_ID_LENGTH"] * found["MAX_ELICITATIONS"]),
-        Memory("definitions of tools in a host, as text", found["MAX_TOOLS_BYTES"]),
+        Memory("one response, as text", values["MAX_RESPONSE"]),
+        Memory("pages of one list, as text", values["MAX_LIST_SIZE"]),
+        Memory("cached results, as text", values["MAX_CACHED_BYTES"]),
+        Memory("unread updates of one subscription", uri_bytes * values["MAX_UPDATES"]),
+        Memory("ids of open elicitations", character_bytes * values["MAX_ID_LENGTH"] * values["MAX_ELICITATIONS"]),
+        Memory("definitions of tools in a host, as text", values["MAX_TOOLS_BYTES"]),
     ]  # fmt: skip
 
 
