@@ -133,7 +133,7 @@ def check_fetchable(url: str, server: str) -> None:
         raise ValueError(f"the URL must begin with https:// (http is for programs on one machine): {peer_url(url)}")
 
 
-class NetworkKind(IntEnum):
+class Reach(IntEnum):
     """The kinds of networks, from outside to inside. No URL should lead to `NOWHERE`, such as a link-local address."""
 
     INTERNET = 0
@@ -149,26 +149,26 @@ _GLOBAL_IPV6: Final = ipaddress.IPv6Network("2000::/3")
 _NAT64: Final = ipaddress.IPv6Network("64:ff9b::/96")
 
 
-def network_kind(address: str) -> NetworkKind:
+def reach_of(address: str) -> Reach:
     """Return the kind of network that an IP address belongs to. Raise ValueError if the text is not an IP address."""
     ip = ipaddress.ip_address(address.partition("%")[0])
     if isinstance(ip, ipaddress.IPv6Address):
         if ip.ipv4_mapped is not None:  # a second spelling of an IPv4 address, by which it could evade filters
-            return NetworkKind.NOWHERE
+            return Reach.NOWHERE
         # Packets to a 6to4 or NAT64 address go to the IPv4 address inside it.
         if ip.sixtofour is not None:
-            return network_kind(str(ip.sixtofour))
+            return reach_of(str(ip.sixtofour))
         if ip in _NAT64:
-            return network_kind(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))  # its last 32 bits
+            return reach_of(str(ipaddress.IPv4Address(int(ip) & 0xFFFFFFFF)))  # its last 32 bits
     if ip.is_loopback:
-        return NetworkKind.THIS_MACHINE
+        return Reach.THIS_MACHINE
     if any(ip in network for network in _PRIVATE):
-        return NetworkKind.PRIVATE_NETWORK
+        return Reach.PRIVATE_NETWORK
     # Python also counts unassigned and some multicast addresses as global. Of IPv6, only 2000::/3 is assigned.
     is_global = ip.is_global and not ip.is_multicast and not ip.is_reserved
     if is_global and (ip.version == 4 or ip in _GLOBAL_IPV6):
-        return NetworkKind.INTERNET
-    return NetworkKind.NOWHERE
+        return Reach.INTERNET
+    return Reach.NOWHERE
 
 
 def may_connect(address: str, server: str, private_networks: bool = False) -> bool:
@@ -181,11 +181,11 @@ def may_connect(address: str, server: str, private_networks: bool = False) -> bo
     """
     if address == server:
         return address not in ("0.0.0.0", "::")  # some systems take these for this machine
-    allowed = NetworkKind.PRIVATE_NETWORK if private_networks else NetworkKind.INTERNET
-    server_kind = network_kind(server)
-    if server_kind is not NetworkKind.NOWHERE:  # the highest number, which would allow everything
-        allowed = max(allowed, server_kind)
-    return network_kind(address) <= allowed
+    allowed = Reach.PRIVATE_NETWORK if private_networks else Reach.INTERNET
+    server_reach = reach_of(server)
+    if server_reach is not Reach.NOWHERE:  # the highest number, which would allow everything
+        allowed = max(allowed, server_reach)
+    return reach_of(address) <= allowed
 
 
 def browser_url(url: str) -> str:

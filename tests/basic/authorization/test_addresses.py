@@ -11,7 +11,7 @@ import pytest
 from mcp_ref.basic.authorization.addresses import (
     MAX_OPENED_URL,
     MAX_URL,
-    NetworkKind,
+    Reach,
     accepts_resource,
     authorization_base_url,
     browser_url,
@@ -19,7 +19,7 @@ from mcp_ref.basic.authorization.addresses import (
     check_fetchable,
     issuer_metadata_urls,
     may_connect,
-    network_kind,
+    reach_of,
     resource_metadata_urls,
 )
 
@@ -202,31 +202,31 @@ def test_check_fetchable_allows_https_and_between_programs_of_one_machine_http(
             assert allowed
 
 
-ADDRESSES = {
-    NetworkKind.INTERNET: [
+REACHES = {
+    Reach.INTERNET: [
         "93.184.216.34", "2606:4700::1111", "64:ff9b::8.8.8.8",
     ],
-    NetworkKind.PRIVATE_NETWORK: [
+    Reach.PRIVATE_NETWORK: [
         "10.0.0.1", "172.31.255.255", "192.168.1.1", "100.64.0.1", "198.18.0.5", "fd00::1", "64:ff9b::10.0.0.1",
     ],
-    NetworkKind.THIS_MACHINE: [
+    Reach.THIS_MACHINE: [
         "127.0.0.1", "127.9.9.9", "::1", "2002:7f00:1::",
     ],
-    NetworkKind.NOWHERE: [
+    Reach.NOWHERE: [
         "0.0.0.0", "::", "169.254.169.254", "fe80::1%eth0", "224.0.0.1", "ff02::1", "255.255.255.255", "fec0::1",
         "192.0.2.1", "::ffff:10.0.0.1", "::ffff:93.184.216.34", "64:ff9b::169.254.169.254", "2001::1",
     ],
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "address"), [(kind, each) for kind, some in ADDRESSES.items() for each in some])
-def test_network_kind_of_an_address_is_found(address: str, kind: NetworkKind) -> None:
-    assert network_kind(address) is kind
+@pytest.mark.parametrize(("reach", "address"), [(reach, each) for reach, some in REACHES.items() for each in some])
+def test_reach_of_an_address_is_its_kind_of_network(address: str, reach: Reach) -> None:
+    assert reach_of(address) is reach
 
 
-def test_network_kind_of_a_name_is_an_error() -> None:
+def test_reach_of_a_name_is_an_error() -> None:
     with pytest.raises(ValueError):
-        network_kind("localhost")
+        reach_of("localhost")
 
 
 @pytest.mark.attack("A7")
