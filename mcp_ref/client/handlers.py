@@ -10,7 +10,7 @@ Spec:  client/roots, client/sampling, client/elicitation (all revisions); 2025-1
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
-from functools import cached_property, partial
+from functools import partial
 from inspect import isawaitable
 from typing import TypeVar
 
@@ -43,36 +43,32 @@ class ClientHandlers:
     """The handlers of one client, and the capabilities that it declares for them."""
 
     def __init__(self, options: ClientOptions) -> None:
-        self.roots: list[Root] | LazyRoots | None = None
-        roots = options.get("roots")
-        if roots is not None:
-            self.set_roots(roots)
+        self.set_roots(options.get("roots"))
         self._sampling, self._elicitation = options.get("sampling"), options.get("elicitation")
         self._sampling_settings: Object = {"tools": {}} if options.get("sampling_tools") else {}
-        self._elicitation_modes: Object = {"form": {}, "url": {}} if options.get("elicitation_url") else {}  # {}: form
+        self._elicitation_modes: Object = {"form": {}, "url": {}} if options.get("elicitation_url") else {}
         self._serves_tasks = options.get("tasks", False)
         self._on_elicitation_complete = options.get("on_elicitation_complete")
         self._open_elicitations: dict[str, None] = {}  # ids of URLs that the user has to visit, oldest first
+        self.tasks = Tasks()
+        """The tasks that the server creates on this client."""
 
-    def set_roots(self, roots: RootPaths | LazyRoots) -> None:
+    def set_roots(self, roots: RootPaths | LazyRoots | None) -> None:
         """Replace the roots. Raise ValueError if one is neither a path nor a `file://` URI."""
-        self.roots = roots if callable(roots) else to_roots(roots)
+        self.roots: list[Root] | LazyRoots | None = roots if roots is None or callable(roots) else to_roots(roots)
 
     def capabilities(self) -> ClientCapabilities:
         return ClientCapabilities(
             roots={"listChanged": True} if self.roots is not None else None,
             sampling=self._sampling_settings if self._sampling is not None else None,
-            elicitation=self._elicitation_modes if self._elicitation is not None else None,
+            elicitation=self._elicitation_modes if self._elicitation is not None else None,  # {} allows only forms
             tasks=CLIENT_TASKS if self._serves_tasks else None)  # fmt: skip
 
     def find(self, method: str) -> Handler | None:
-        if method.startswith("tasks/"):
-            tasks = self.tasks  # not for other methods, because the first use creates the table of tasks
-            handlers: dict[str, Handler] = {"tasks/get": tasks.get, "tasks/result": tasks.result,
-                                            "tasks/list": tasks.list, "tasks/cancel": tasks.cancel}  # fmt: skip
-        else:
-            handlers = {"roots/list": self.list_roots, "sampling/createMessage": self.create_message,
-                        "elicitation/create": self.elicit}  # fmt: skip
+        handlers: dict[str, Handler] = {
+            "roots/list": self.list_roots, "sampling/createMessage": self.create_message,
+            "elicitation/create": self.elicit, "tasks/get": self.tasks.get, "tasks/result": self.tasks.result,
+            "tasks/list": self.tasks.list, "tasks/cancel": self.tasks.cancel}  # fmt: skip
         return handlers.get(method)
 
     def check_request(self, params: object, revision: Revision) -> None:
@@ -115,7 +111,7 @@ class ClientHandlers:
         return await self.tasks.start(lambda channel: work(), context.channel, task.ttl)  # the task, not yet its result
 
     def _store_elicitation(self, id: str) -> None:
-        if len(id) <= MAX_ID_LENGTH:
+        if len(id) <= MAX_ID_LENGTH:  # because a server could fill our memory with long ones
             self._open_elicitations[id] = None
         if len(self._open_elicitations) > MAX_ELICITATIONS:
             del self._open_elicitations[next(iter(self._open_elicitations))]
@@ -133,13 +129,8 @@ class ClientHandlers:
             if self._on_elicitation_complete is not None:
                 self._on_elicitation_complete(id)
 
-    @cached_property
-    def tasks(self) -> Tasks:
-        return Tasks()  # the tasks that the server creates on this client
-
     async def close(self) -> None:
-        if "tasks" in self.__dict__:  # otherwise the cached property was never used
-            await self.tasks.close()
+        await self.tasks.close()
 
 
 async def _call(name: str, handler: Callable[[P], Awaitable[T]], params: P, cls: type[T], revision: Revision) -> T:

@@ -9,9 +9,8 @@ A client that speaks a modern revision sends `server/discover` first, as a probe
 `server/discover` is a safe probe, because no legacy server knows this method, while some would run a `tools/call` even
 before a handshake [2026-07-28 basic/transports/stdio#backward-compatibility]. Legacy servers respond to the probe with
 different error codes, so a client MUST NOT depend on one of them. Some ignore it, so after `PROBE_SECONDS` the client
-sends `initialize` too, and uses the first result. A client MAY store a server's era (`Client(eras=...)`), and then
-probes a legacy server only if the handshake fails
-[2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
+sends `initialize` too, and uses the first result. It MAY store eras (`Client(eras=...)`), and probe a legacy server
+only if the handshake fails [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions].
 
 Spec:  2026-07-28 basic/versioning, basic/transports/stdio#backward-compatibility, server/discover; basic/lifecycle
 """
@@ -69,7 +68,7 @@ async def negotiate(
 
     Try once more if `known_era`, which an earlier client found, is wrong, or if the server is a process (`is_process`)
     that ended when it got the probe. The second try opens a new session if the first one has ended. Raise
-    UnsupportedRevision if no revision is common, RequestTimeout, or another exception of `Session.request`.
+    UnsupportedRevision if no revision is common, or an exception of `Session.request`.
     """
     session = await open_session()
     try:
@@ -135,27 +134,25 @@ async def _negotiate_by_probe(session: ClientSession, offer: ClientOffer, probe_
 async def _discover(session: ClientSession, offer: ClientOffer) -> tuple[Revision, DiscoverResult, JSON] | None:
     """Send `server/discover`. Return the chosen revision, the result and the server's info; None for a handshake."""
     revision, refused = offer.revisions_of("modern")[-1], list[Revision]()
-    while True:
+    while revision.era == "modern":
         codec = codec_for(revision)
         params = with_request_meta({}, revision, codec.encode(offer.capabilities), codec.encode(offer.info))
         try:
             wire = await session.dispatcher.request("server/discover", params, timeout=offer.timeout)
             result = codec.decode(DiscoverResult, wire)
-            supported, is_refused = list[JSON](result.supported_versions), False
         except (RemoteError, UnrecognizedReply, InvalidMessage, ShapeError, RequestTimeout) as error:
             if not isinstance(error, RemoteError) or error.code != UNSUPPORTED_PROTOCOL_VERSION:
                 _check_legacy_fallback(offer, error)
                 return None
             # [2026-07-28 basic/transports/stdio#backward-compatibility] only a modern server sends this error
             refused.append(revision)
-            supported, is_refused = _supported_in(error), True
-        chosen = _choose_revision(supported, offer, refused)
-        if chosen.era == "legacy":
-            return None  # all common revisions are legacy, and need a handshake
-        if not is_refused:
-            # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
-            return chosen, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
-        revision = chosen
+            revision = _choose_revision(_supported_in(error), offer, refused)
+        else:
+            revision = _choose_revision(result.supported_versions, offer, refused)
+            if revision.era == "modern":
+                # The server's info is in `_meta`, but in drafts of 2026-07-28 it was in the result itself.
+                return revision, result, (result.meta or {}).get(SERVER_INFO, wire.get("serverInfo"))
+    return None  # all common revisions are legacy, and need a handshake
 
 
 def _supported_in(error: RemoteError) -> list[JSON]:
@@ -165,7 +162,7 @@ def _supported_in(error: RemoteError) -> list[JSON]:
 
 def _choose_revision(names: Sequence[JSON], offer: ClientOffer, refused: Sequence[Revision]) -> Revision:
     theirs = {find_revision(name) for name in names}
-    # Only two refusals rule a revision out, because during an update, old processes may refuse what new ones list.
+    # A revision must be refused twice to be ruled out, because in an update, old processes refuse what new ones list.
     common = [revision for revision in offer.revisions if revision in theirs and refused.count(revision) < 2]
     if not common:
         raise offer.no_common_revision_error(names)

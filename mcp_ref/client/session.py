@@ -7,9 +7,7 @@ input requests, and the client sends its own request again with the responses (m
                                                                    -> input_required: run the handlers, add their
                                                                       responses to the params, and send again
 
-Without `mrtr.MAX_ROUNDS`, which limits these rounds, a server could call the model, or prompt the user, forever. A
-server MUST NOT send an input request for a capability that the client did not declare
-[2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow], so the client refuses it.
+`mrtr.MAX_ROUNDS` limits these rounds, because otherwise a server could call the model, or prompt the user, forever.
 
 Spec:  2026-07-28 basic/versioning, basic/patterns/mrtr, basic/index; basic/lifecycle#operation (legacy)
 """
@@ -67,8 +65,7 @@ class ClientSession(Session):
     ) -> None:  # fmt: skip
         super().__init__("client", transport, limits)
         self.custom_methods = custom_methods
-        self.request_meta: Object = {}
-        """The `_meta` of each stateless request: revision, client info, capabilities and an optional log level."""
+        self.request_meta: Object = {}  # in each stateless request: revision, client info, capabilities, log level
         self.listeners: dict[RequestId, Listener] = {}  # by the id of their `subscriptions/listen` request
         self.has_responded = False  # True if the server has sent a result since the negotiation
         self.instructions: str | None = None  # the server's instructions for the model, which nobody has verified
@@ -89,7 +86,7 @@ class ClientSession(Session):
         self.peer_capabilities, self.peer_info = other.peer_capabilities, other.peer_info
         self.instructions = other.instructions
 
-    async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:  # as `Requester.request`
+    async def _send_stateless(self, method: str, params: Object, *options: Any) -> Object:  # see `Requester.request`
         params = {**params, "_meta": {**params.get("_meta", {}), **self.request_meta}}  # type: ignore[dict-item]
         if method in CACHEABLE:
             result = await self._send_cacheable(method, params, *options)
@@ -137,9 +134,8 @@ class ClientSession(Session):
         method, handlers = mrtr.INPUT_REQUESTS.get(request.method), self._handlers
         if method is None or handlers is None or not self._is_declared(self.capabilities, method):
             # [2026-07-28 basic/patterns/mrtr#server-requirements-basic-workflow] a server MUST NOT send this
-            advice = f": declare it with Client({method.capability}=...)" if method is not None else ""
-            raise InvalidMessage(
-                f"the server requests {request.method[:80]}, which this client did not declare{advice}")  # fmt: skip
+            hint = f": declare it with Client({method.capability}=...)" if method is not None else ""
+            raise InvalidMessage(f"the server requests {request.method[:80]}, which this client did not declare{hint}")
         try:
             params: object = self.codec.decode(load_type(method.params), request.params)
             handlers.check_request(params, self.revision)
@@ -154,7 +150,7 @@ class ClientSession(Session):
     def _send_cancelled(self, id: RequestId, reason: str) -> None:
         pending = self.dispatcher.pending.get(id)
         if pending is not None and pending.method == "server/discover" and self.revision.era == "legacy":
-            return  # a legacy server does not know the method of the negotiation's probe
+            return  # a legacy server ignores this probe (negotiation.py), so there is nothing to cancel
         super()._send_cancelled(id, reason)
 
     def handle_error_response(self, error: RemoteError) -> None:
@@ -224,7 +220,7 @@ class ClientSession(Session):
             receive_cancelled(params, self.dispatcher)
 
     def _listener(self, id: object) -> Listener | None:
-        return self.listeners.get(id) if type(id) is int else None  # another type is not the id of a request of ours
+        return self.listeners.get(id) if type(id) is int else None  # `id` can be any JSON, but our ids are numbers
 
     def transport_ended(self, error: McpError | None) -> None:
         super().transport_ended(error)
