@@ -78,9 +78,7 @@ class Client(ClientRequests):
         check_options(options, ClientOptions)
         revision, revisions = options.get("revision"), options.get("revisions")
         names = REVISIONS if revisions is None else revisions
-        if revision is not None:
-            names = [revision]
-        self.revisions: Sequence[Revision] = sorted_revisions(names)
+        self.revisions: Sequence[Revision] = sorted_revisions(names if revision is None else [revision])
         self._info = options.get("info") or Implementation("mcp_ref", __version__)
         self._handlers: ClientHandlers | None = None
         if options.get("tasks") or any(options.get(name) is not None for name in ("sampling", "elicitation", "roots")):
@@ -125,8 +123,7 @@ class Client(ClientRequests):
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("a Client can connect only once: create a new Client for a new connection")
         try:
-            offer = ClientOffer(self.revisions, self._info, self.capabilities(), self.timeout)
-            await self.connector.connect(offer)
+            await self.connector.connect(ClientOffer(self.revisions, self._info, self.capabilities(), self.timeout))
             await self._notifications.listen(self)
         except BaseException:
             await self.close()
@@ -195,9 +192,8 @@ class Client(ClientRequests):
             max_timeout: Total time limit in seconds. If it is given, each progress notification restarts `timeout`.
 
         Returns:
-            The result, whose `is_error` is True if the tool failed. With `returns`, the data of the result as an object
-            of this type, which is the same in all revisions; then raises ToolError if the tool failed, and
-            InvalidMessage if the data do not fit.
+            The result, whose `is_error` is True if the tool failed. With `returns`, its data as an object of this type,
+            the same in all revisions; then raises ToolError if the tool failed, InvalidMessage if the data do not fit.
         """
         params = self._tools.params(name, arguments, meta)
         result = await self._tools.call(params, on_progress, timeout, max_timeout)
@@ -239,22 +235,18 @@ class Client(ClientRequests):
         return cast("ReadResourceResult", await self.request_by_name("resources/read", timeout, uri=uri))
 
     def subscribe(self, uri: str) -> Subscription:
-        """Return a subscription to the updates of a resource.
+        """Return a subscription to the updates of a resource, and of those whose URI is below `uri`.
 
-            async with client.subscribe(uri) as updates:
-                async for changed_uri in updates: ...
-
-        It includes the resources whose URI is below `uri`.
+        async with client.subscribe(uri) as updates:
+            async for changed_uri in updates: ...
         """
         return Subscription(self, self._notifications.subscriptions, uri)
 
     def watch_lists(self, *lists: Literal["tools", "resources", "prompts"]) -> Subscription:
-        """Return a subscription to changes of the server's `lists`, which yields the name of each changed list.
+        """Return a subscription to changes of the server's `lists`. Raise ValueError if no list is given.
 
-            async with client.watch_lists("tools", "prompts") as changes:
-                async for name in changes: ...
-
-        Raise ValueError if no list is given.
+        async with client.watch_lists("tools", "prompts") as changes:
+            async for changed_list in changes: ...
         """
         if not lists:
             raise ValueError('watch_lists needs the names of the lists, such as "tools"')

@@ -30,20 +30,14 @@ MAX_RESTARTS = 3
 
 
 class ConnectionState(Enum):
-    """The state of the connection.
+    """The state of the connection. Each comment names the next states. From any state, the client can go to CLOSED."""
 
-    NEW         -> CONNECTING -> CONNECTED when a revision is negotiated
-    CONNECTED   -> RESTARTING when the process of a modern server ends; LOST after any other end
-    RESTARTING  -> CONNECTED when the new process runs; LOST after MAX_RESTARTS
-    any state   -> CLOSED when the client begins to close
-    """
-
-    NEW = auto()
-    CONNECTING = auto()
-    CONNECTED = auto()
-    RESTARTING = auto()
+    NEW = auto()  # -> CONNECTING
+    CONNECTING = auto()  # -> CONNECTED when a revision is negotiated
+    CONNECTED = auto()  # -> RESTARTING when the process of a modern server ends; LOST after any other end
+    RESTARTING = auto()  # -> CONNECTED when the new process runs; LOST after `max_restarts`
     LOST = auto()
-    CLOSED = auto()
+    CLOSED = auto()  # the client is closing or closed
 
 
 class Connector:
@@ -51,15 +45,15 @@ class Connector:
 
     def __init__(
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],
-        eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],  # `Target.era_key` -> era
+        eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],
     ) -> None:  # fmt: skip
         self.target, self.state = target, ConnectionState.NEW
         self.ready_session: ClientSession | None = None  # None until the client is connected, and during a restart
         self.parameter_headers: dict[str, dict[str, tuple[str, ...]]] = {}
         """The tool arguments to copy to HTTP headers: tool name -> header name -> path. The transports read it too."""
         self.time_limits = TimeLimits()
-        self.max_restarts = MAX_RESTARTS  # without a response; a `Host` sets it, because it restarts servers itself
-        self.starts = 0  # number of opened transports; one more if a server ends at the probe of the negotiation
+        self.max_restarts = MAX_RESTARTS  # 0 in a `Host`, which restarts servers itself
+        self.starts = 0  # number of opened transports, including the second one if a process ends at the probe
         self.make_session, self._eras, self._on_disconnect = make_session, eras, on_disconnect
         self._latest_session: ClientSession | None = None  # even if it is not negotiated yet, or has ended
         self._server_task: asyncio.Task[None] | None = None  # runs the `serve` of an InProcessServer

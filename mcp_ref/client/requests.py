@@ -1,4 +1,4 @@
-"""The requests of a client that belong to no feature of the server: ping, batches, lists, and methods of your own.
+"""The requests of a client: any method, all pages of a list, ping, log level, batches, and methods of your own.
 
 If the connection is lost before a modern request that changes nothing (`REPEATABLE`) has its response, the client sends
 it again with a new id [2026-07-28 changelog#major-changes]. A tool call is never repeated automatically, because the
@@ -43,7 +43,7 @@ REPEATABLE = frozenset({
 
 
 class ClientRequests:
-    """The base class of `Client`."""
+    """The base class of `Client`, whose methods know nothing about tools, resources or prompts."""
 
     def __init__(
         self, connector: Connector, cache: ResponseCache, timeout: float | None, custom_methods: dict[str, CustomMethod]
@@ -97,7 +97,7 @@ class ClientRequests:
         `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
         custom method, they can be any dataclass, model or dict, and its extension is by default the first two parts of
         its name. In 2026-07-28, a request raises CapabilityError unless client and server both declared the extension.
-        Without a `timeout`, the client's counts. `Session.request` documents the other arguments and the exceptions.
+        The default `timeout` is the client's. `Session.request` documents the other arguments and the exceptions.
         """
         seconds = timeout if timeout is not None else self.timeout
         session = self.connector.ready_session or await self.connector.ready()
@@ -159,7 +159,7 @@ class ClientRequests:
     async def set_logging_level(self, level: LoggingLevel, *, timeout: float | None = None) -> None:
         """Set the lowest `level` of the log messages that the server sends from now on, such as "warning".
 
-        Until then, a legacy server chooses the level; a modern one sends all messages with `on_log`, none without it.
+        Before that, a legacy server chooses the level; a modern one sends all messages, or none without an `on_log`.
         """
         if self.revision.era == "modern":
             # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level

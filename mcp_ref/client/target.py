@@ -105,7 +105,7 @@ class Target:
         if isinstance(server, str):
             from ..transports.streamable_http.client import StreamableHttpClientTransport  # lazy: stdio needs no HTTP
 
-            provider = options.get("authorization")  # of tokens
+            provider = options.get("authorization")  # of access tokens
             authorize = None if provider is None else partial(
                 provider.wrap, url=server, revisions=self.revisions, while_signing_in=time_limits.stopped)  # fmt: skip
             return StreamableHttpClientTransport(
@@ -114,8 +114,7 @@ class Target:
         if isinstance(server, InProcessServer):
             ours, theirs = memory_pair(trace)
             return ours, asyncio.create_task(_serve(server, theirs))
-        assert isinstance(server, Transport)
-        return server, None
+        return cast(Transport, server), None
 
 
 def _digest(settings: object) -> str:

@@ -65,7 +65,7 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        if arguments is not None and not isinstance(arguments, (dict, Mapping)):  # a dict needs no slow check of an ABC
+        if arguments is not None and not isinstance(arguments, (dict, Mapping)):  # `dict` is faster
             raise TypeError(f'the arguments must be a mapping, such as {{"a": 1}}, not {type(arguments).__name__}')
         meta_copy: Object | None = None if meta is None else dict(meta)  # type: ignore[arg-type]
         if meta_copy:
@@ -107,7 +107,7 @@ class ToolCalls:
         return self._client.revision.built_in_tasks and self._client.server_can("tasks.requests.tools.call")
 
     def _add_required_task(self, params: CallToolRequestParams) -> None:
-        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a required task if the server has tasks
+        # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] if a tool requires a task, we MUST request one
         if self._task_support.get(params.name) == "required" and self._calls_can_be_tasks:
             params.task = TaskMetadata()
 
@@ -199,7 +199,7 @@ class ToolCalls:
 
 
 def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
-    """Return the JSON values that a result may stand for if its type has this schema, the likeliest first."""
+    """Return the possible meanings of a result as JSON, the likeliest for a type with this schema first."""
     data = result.structured_content
     if result.has_structured_content:
         if not isinstance(data, dict) or data.keys() != {"result"}:
@@ -211,10 +211,9 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
         return [data["result"], data] if is_likely_wrapped else [data, data["result"]]
     if len(result.content) != 1 or result.content[0].type != "text":
         return []
-    text = result.text
     # Before 2025-06-18, servers send data as text: a string as it is, anything else as JSON.
-    possible: list[JSON] = [text]
+    possible: list[JSON] = [result.text]
     if schema.get("type") != "string":
         with contextlib.suppress(ValueError):
-            possible.insert(0, parse_json(text.encode()))
+            possible.insert(0, parse_json(result.text.encode()))
     return possible

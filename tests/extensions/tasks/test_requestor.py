@@ -556,7 +556,7 @@ async def test_server_requests_tasks_only_from_a_client_that_declares_them(kind:
             if tasks:
                 client.tasks.poll_interval = 20
             assert (await client.call_tool("ask_by_task")).text == "hi {'name': 'Name?'}"
-            assert bool(client._handlers.__dict__.get("tasks")) is tasks
+            assert bool(client.tasks.store.page("server", None)[0]) is tasks
     assert given == [TaskMetadata(600_000), None]  # the time limit of a user, in milliseconds
 
 
