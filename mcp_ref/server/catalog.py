@@ -125,16 +125,16 @@ class Catalog:
             self.completions.check()
 
     def capabilities(self) -> ServerCapabilities:
-        declared = self.used_features
+        used = self.used_features
         list_changed: Object = {"listChanged": True}
-        has_tasks = "tools" in declared and self.tools.can_be_tasks
+        has_tasks = "tools" in used and self.tools.can_be_tasks
         task_extension: Object = {TASKS_EXTENSION: {}} if has_tasks else {}
         return ServerCapabilities(
             logging={} if self.logging else None,
-            completions={} if "completions" in declared else None,
-            prompts=list_changed if "prompts" in declared else None,
-            resources={"subscribe": True, **list_changed} if "resources" in declared else None,
-            tools=list_changed if "tools" in declared else None,
+            completions={} if "completions" in used else None,
+            prompts=list_changed if "prompts" in used else None,
+            resources={"subscribe": True, **list_changed} if "resources" in used else None,
+            tools=list_changed if "tools" in used else None,
             tasks=SERVER_TASKS if has_tasks else None,
             extensions={**self.extensions, **task_extension} or None)  # fmt: skip
 
@@ -145,7 +145,7 @@ class Catalog:
 
     def handler(self, method: Method) -> Handler | None:
         if method.capability == "completions" and "completions" not in self.used_features:
-            return None  # the capability is new in 2025-03-26, so clients of earlier revisions do not check it
+            return None  # clients of 2024-11-05 do not check this capability, which is new in 2025-03-26
         custom = self.custom_methods.get(method.name)
         if custom is not None:
             return self.with_middleware(method.name, custom.serve)
@@ -174,8 +174,7 @@ class Catalog:
     async def discover(self, params: RequestParams, context: RequestContext) -> DiscoverResult:
         from ..features.discover import DiscoverResult  # lazy: legacy clients do not discover
 
-        names = [revision.name for revision in reversed(self.revisions)]
-        return DiscoverResult(names, self.capabilities(), self.instructions)
+        return DiscoverResult([each.name for each in reversed(self.revisions)], self.capabilities(), self.instructions)
 
     async def _close_tasks(self) -> None:
         if "tasks" in self.__dict__:  # otherwise reading `self.tasks` would create them

@@ -2,8 +2,7 @@
 
     /mcp                 Streamable HTTP
     /sse, /messages      HTTP+SSE, for clients of 2024-11-05
-    /.well-known/oauth-protected-resource/mcp
-                         the metadata of a server with `authorization=`, from which clients learn where to get tokens
+    /.well-known/oauth-protected-resource/mcp  metadata that tells clients where to get tokens (`authorization=`)
     /livez and others    for load balancers, with `health=True` (health.py)
     others               the author's `routes=` (routes.py)
 
@@ -14,7 +13,6 @@ Streamable HTTP replaced HTTP+SSE in 2025-03-26 [2025-03-26 changelog#major-chan
 that old clients still work [2025-11-25 basic/transports#backwards-compatibility].
 
 Spec:  basic/transports#backwards-compatibility (2025-03-26 to 2025-11-25)
-Used by: server.py, listening.py
 """
 
 from __future__ import annotations

@@ -138,14 +138,11 @@ class Server:
         return self.catalog.service.state
 
     def tool(self, name: str | None = None, **options: Unpack[ToolOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a tool, whose input schema comes from its signature.
-
-        The default `name` is the function's name.
-        """
+        """Return a decorator that registers a tool, whose input schema and default `name` come from the function."""
         return registering("tool", name, lambda function: self.tools.add(function, name, **options))
 
     def resource(self, uri: str, **options: Unpack[ResourceOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers the function that returns the contents of a resource or template.
+        """Return a decorator for a function that returns the contents of a resource or resource template.
 
         `uri` can be a template such as `users://{id}/profile`. This `id` arrives in lower case, because it is the host
         of the URI. For a URI that does not exist, the function raises `ResourceNotFound()`.
@@ -153,10 +150,7 @@ class Server:
         return registering("resource", uri, lambda function: self.resources.add(uri, function, **options))
 
     def prompt(self, name: str | None = None, **options: Unpack[PromptOptions]) -> Callable[[F], F]:
-        """Return a decorator that registers a function as a prompt. Its `str` parameters become prompt arguments.
-
-        The default `name` is the function's name.
-        """
+        """Return a decorator that registers a prompt, whose `str` arguments and default `name` are the function's."""
         return registering("prompt", name, lambda function: self.prompts.add(function, name, **options))
 
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
@@ -169,9 +163,8 @@ class Server:
     def middleware(self, function: M) -> M:
         """Run the coroutine function `function` around each request from now on. Return it, as a decorator must.
 
-        It is called with the request (`ServedRequest`), the context, and the function `proceed`, which returns the
-        result. The function that was added first is the outermost (middleware.py). Raise RuntimeError if the server
-        is already serving clients.
+        It gets the request (`ServedRequest`), the context, and the function `proceed`, which returns the result. The
+        function added first is the outermost (middleware.py). Raise RuntimeError if the server already serves clients.
         """
         from .middleware import add_middleware  # lazy: few servers need it
 
@@ -273,8 +266,8 @@ class Server:
     async def close(self) -> None:
         """End all sessions, requests and tasks, leave the lifespan, and end the worker threads.
 
-        Servers on stdio, `serve_http` and ASGI servers with lifespan events do so at their end. Call this only at the
-        end of a framework that has mounted `asgi()` and does not forward these events.
+        Call this only when a framework stops that has mounted `asgi()` and forwards no lifespan events. In all other
+        cases, servers do this themselves at their end.
         """
         await self.catalog.service.close()
 

@@ -1,7 +1,7 @@
 """A session on the server: the handshake, and the state of one client.
 
-A server that speaks both eras, with and without sessions, can get requests of both on one transport. One that names its
-revision in `_meta` is stateless (stateless.py). Any other belongs to the session, whose phase decides if it is allowed.
+A server that speaks both eras can get requests of both on one transport. A request that names its revision in `_meta`
+is stateless (stateless.py). Any other belongs to the session, whose phase decides if it is allowed.
 
 Before the client sends `notifications/initialized`, a server SHOULD send only pings and log messages
 [2025-11-25 basic/lifecycle#initialization], so it queues its notifications about changes until then.
@@ -96,7 +96,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)  # (call it only if needed)
+        names_revision = "_meta" in request.params and is_stateless(request.params)
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
@@ -134,7 +134,7 @@ class ServerSession(Session, Announcer):
         except TimeoutError:
             why = f"the client has not sent `initialized` within {timeout} seconds"
             raise RequestTimeout(f"{method} was not sent: {why}") from None
-        if not self.is_serving(related) and not self.is_disconnected:  # (if it is, the request below raises that)
+        if not self.is_serving(related) and not self.is_disconnected:  # a disconnected session raises its error below
             raise McpError(f"{method} was not sent: the client's request that needs this input is no longer served")
         if not has_task_field(params):
             return await self.request(method, params, result, timeout=timeout, related=related)
@@ -168,14 +168,13 @@ class ServerSession(Session, Announcer):
             self.subscriptions.clear()
             self.logging_level = "debug"
             self._remove_tasks()
-        revision = lifecycle.choose_revision(params.protocol_version, self.catalog.legacy_revisions)
-        self.use_revision(revision)
+        self.use_revision(lifecycle.choose_revision(params.protocol_version, self.catalog.legacy_revisions))
         declared = self.catalog.capabilities()
         self.capabilities = self.codec.encode(declared)
         self.peer_capabilities = self.codec.encode(params.capabilities)
         self.peer_info = params.client_info
         self.phase = OPERATING if self.initialized.done() else INITIALIZING  # done if the client sent it too early
-        return InitializeResult(revision.name, declared, self.catalog.info, self.catalog.instructions)
+        return InitializeResult(self.revision.name, declared, self.catalog.info, self.catalog.instructions)
 
     def handle_notification(self, method: str, params: object) -> None:
         if isinstance(params, CancelledNotificationParams):
@@ -204,7 +203,7 @@ class ServerSession(Session, Announcer):
         return self.subscriptions
 
     def wants(self, method: str, subject: str | None) -> bool:
-        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":  # (the modern era's)
+        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":  # (only modern)
             return False
         return subject is None or self._update_params(subject) is not None
 

@@ -22,6 +22,7 @@ from typing import Any, TypeVar, cast
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
+from ..basic.meta import extended_meta
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..features.caching import CacheableResult
@@ -45,8 +46,8 @@ class InputRounds:
     def __init__(self) -> None:
         self.responses: Object = {}
         self._has_state = False  # True if the request has a `requestState`
-        self._earlier_digests: Object = {}  # key -> digest of an input request of an earlier round; "" if it had `key=`
-        self._digests: Object = {}  # the same for the input requests of this round so far
+        self._digests: Object = {}  # key -> digest of each input request of this round so far; "" if it had `key=`
+        self._earlier_digests: Object = {}  # the same for the earlier rounds
 
     def read(self, request: Request, key: bytes, principal: str | None) -> None:
         """Read the responses of all rounds. Raise ProtocolError if a response or `requestState` is invalid."""
@@ -76,14 +77,13 @@ class InputRounds:
         if key in self._digests:
             raise ValueError(f"two input requests of one call have the same key {key!r}: give each request its own key")
         self._digests[key] = digest
-        if key not in self.responses:
-            raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
-        if digest and not self._has_state:
+        if key in self.responses and digest and not self._has_state:
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: the response {key!r} in inputResponses needs the "
                                 "requestState that came with its input request")  # fmt: skip
-        if self._earlier_digests.get(key, "") != digest:
+        if key in self.responses and self._earlier_digests.get(key, "") != digest:
             del self.responses[key]
             log.info("input request %s (%s) has changed, so its response is ignored; key= would keep it", key, method)
+        if key not in self.responses:
             raise mrtr.HandlerNeedsInput({key: {"method": method, "params": params}})
         return cast(Object, self.responses[key])
 
@@ -155,7 +155,7 @@ class StatelessRequest(Channel):
         try:
             response = self.rounds.response_to(method, self.codec.encode(params), key)
         except mrtr.HandlerNeedsInput:
-            await asyncio.sleep(0)  # so that a TaskGroup of eager tasks starts all of them before the first one ends it
+            await asyncio.sleep(0)  # so that a TaskGroup starts all its tasks before an eager one ends it by failing
             raise
         try:
             return self.codec.decode(result, response)
@@ -170,12 +170,13 @@ class StatelessRequest(Channel):
             raise ProtocolError(INVALID_PARAMS, f"Invalid params: {error}") from None
         self.may_need_input = request.method in mrtr.MULTI_ROUND_TRIP_METHODS
         is_retry = "inputResponses" in request.params or "requestState" in request.params
+        # A bridge passes the responses for its custom methods on to another server, which reads them.
         if self.may_need_input and is_retry and request.method not in self.catalog.custom_methods:
-            self.rounds.read(request, self.catalog.state_key, self.principal)  # a bridge's custom methods read later
+            self.rounds.read(request, self.catalog.state_key, self.principal)
         return params
 
     def to_modern_error(self, error: ProtocolError) -> BaseException:
-        """Return an exception: for -32042 (URLs to visit), an input request if possible; otherwise, a modern error."""
+        """Return the modern form of an error: input requests for -32042 (URLs to visit), another error otherwise."""
         from ..features.elicitation import url_elicitations  # lazy: few requests fail
 
         visits = url_elicitations(error) if self.may_need_input else {}
@@ -237,8 +238,7 @@ async def serve_request(
         catalog.info_as_json[revision] = channel.codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
     info: Object = {versioning.SERVER_INFO: catalog.info_as_json[revision]}
-    meta_of_handler = encoded.get("_meta")
-    encoded["_meta"] = {**meta_of_handler, **info} if isinstance(meta_of_handler, dict) else info
+    encoded["_meta"] = extended_meta(encoded, info)
     return encoded
 
 
