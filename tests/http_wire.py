@@ -20,7 +20,8 @@ from mcp_ref.lib.http.message import Exchange, Handler, StreamingResponse
 from mcp_ref.lib.http.response import ClientLimits, HttpError, HttpResponse
 from mcp_ref.lib.http.server import start_server
 from mcp_ref.lib.http.sse import Event, EventParser
-from mcp_ref.server.http import HttpApp, HttpOptions
+from mcp_ref.server.http import HttpApp
+from mcp_ref.server.http_options import HttpOptions
 
 if TYPE_CHECKING:
     from tests.raw_peers import Wire

@@ -27,7 +27,8 @@ from mcp_ref.basic.authorization.challenges import write_challenge
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import Exchange, HeaderList
 from mcp_ref.lib.http.server import start_server
-from mcp_ref.server.http import HttpApp, HttpOptions
+from mcp_ref.server.http import HttpApp
+from mcp_ref.server.http_options import HttpOptions
 
 Step = Callable[[Exchange], Awaitable[None]]
 PRM_PATH = "/.well-known/oauth-protected-resource"

@@ -18,7 +18,8 @@ from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpLimits
 from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.revisions import REVISIONS, Revision
-from mcp_ref.server.http import HttpApp, HttpOptions
+from mcp_ref.server.http import HttpApp
+from mcp_ref.server.http_options import HttpOptions
 from tests.http_wire import mirrored_headers
 from tests.messages import Received, initialize, notification, request
 from tests.settings import PATIENCE

@@ -198,9 +198,6 @@ cli/replay.py
     _play_through_bridge: asyncio.run(bridge.server.serve_stdio()) => The client closes the input, or Ctrl-C or SIGTERM.
 client/client.py
     Client.close: asyncio.shield(self._closing) => The task `_close`, whose waits have their own entries.
-client/connector.py
-    Connector.ready: asyncio.wait([self._restart_task]) =>
-        The task ends after `max_restarts` restarts, or `stop_reconnecting` cancels it.
 client/handlers.py
     ClientHandlers._run_or_start_task: work() => PROGRAMS_HANDLER
     _call: returned => PROGRAMS_HANDLER
@@ -496,7 +493,9 @@ server/subscriptions.py
 session.py
     Session._serve: route.handler(params, self.context(reque => AUTHORS_HANDLER
 transports/base.py
-    finish: asyncio.wait(pending, timeout=timeout) => The time limit of its caller.
+    finish: asyncio.wait(pending, timeout=timeout) =>
+        The time limit of its caller, or the end of tasks that it cancels, or `Connector._restart`, which ends after
+        `max_restarts` restarts.
 transports/http_sse/client.py
     SseClientTransport._post: posting => CONTEXT_OF_REQUEST
     SseClientTransport._read_stream: response => PIECES

@@ -157,6 +157,5 @@ class Connector:
 
     async def ready(self) -> ClientSession:
         """Return the session, as soon as the server's process is no longer being restarted."""
-        if self.state is ConnectionState.RESTARTING and self._restart_task is not None:
-            await asyncio.wait([self._restart_task])
+        await finish(self._restart_task)
         return self.negotiated_session

@@ -99,11 +99,10 @@ class ClientRequests:
         its name. In 2026-07-28, a request raises CapabilityError unless client and server both declared the extension.
         The default `timeout` is the client's. `Session.request` documents the other arguments and the exceptions.
         """
-        seconds = timeout if timeout is not None else self.timeout
         session = self.connector.ready_session or await self.connector.ready()
         send = partial(
-            ClientSession.request, timeout=seconds, max_timeout=max_timeout, on_progress=on_progress,
-            before_send=before_send)  # fmt: skip
+            ClientSession.request, timeout=timeout if timeout is not None else self.timeout, max_timeout=max_timeout,
+            on_progress=on_progress, before_send=before_send)  # fmt: skip
         if method not in SPECIFIED:
             from ..features import custom_methods as custom  # lazy: few clients send custom requests
 

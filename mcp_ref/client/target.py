@@ -93,10 +93,7 @@ class Target:
         return server_key, (_digest(headers), user)
 
     def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
-        """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client.
-
-        `mirrored` names the HTTP headers that repeat arguments of tools. `time_limits` stop while a user signs in.
-        """
+        """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client."""
         server, options = self.server, self.options
         trace = options.get("trace") or trace_from_environment("client")
         if isinstance(server, (list, tuple)):

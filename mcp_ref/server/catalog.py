@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from ..features.registered_tools import Tools
     from ..features.resources import Resources
 
-_RESOURCE_METHODS: Final = frozenset({"resources/read", "resources/subscribe", "completion/complete"})
-
 
 class Catalog:
     """The tools, resources, prompts, completions and tasks of a server, and the options that its author chose."""
@@ -167,7 +165,8 @@ class Catalog:
         needed: set[str] = set()
         if method in ("prompts/get", "completion/complete") and "prompts" in used and isinstance(name, str):
             needed |= self.prompts.scopes.get(name, frozenset())
-        if method in _RESOURCE_METHODS and "resources" in used and isinstance(uri, str):
+        concerns_resource = method in ("resources/read", "resources/subscribe", "completion/complete")
+        if concerns_resource and "resources" in used and isinstance(uri, str):
             needed |= self.resources.access.scopes_of(uri, call.params)
         return needed
 

@@ -24,7 +24,7 @@ from typing import Final, Unpack
 
 from ..basic.access import Access
 from ..jsonrpc.dispatcher import Limits
-from ..lib.http.asgi import application as application
+from ..lib.http.asgi import application as application  # for server.py
 from ..lib.http.message import Exchange, Rest
 from ..lib.http.proxies import TrustedProxies
 from ..transports.base import Trace
@@ -37,8 +37,7 @@ from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
 from .health import NOTICE_SECONDS, add_endpoint_stats, health_routes
-from .http_options import HttpOptions as HttpOptions
-from .http_options import authorization_of, check_http_options
+from .http_options import HttpOptions, authorization_of, check_http_options
 from .routes import METHODS, call_route, check_routes
 from .service import Membership, ServerStats
 from .session import begin
@@ -59,13 +58,13 @@ class HttpApp:
         self._catalog, self._options, self._session_limits = catalog, options, session_limits
         self.path = options.get("path", "/mcp")
         self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
-        hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
+        self._hosts, self._origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
         self._trace = trace or trace_from_environment("server")
         self._open_endpoints()  # reads the attributes above
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.
-        self._document_checks = RequestChecks(hosts, ("*",), ("GET",), has_messages=False)
+        self._document_checks = RequestChecks(self._hosts, ("*",), ("GET",), has_messages=False)
         self._proxies = TrustedProxies(options["trusted_proxies"]) if "trusted_proxies" in options else None
         self._membership = Membership(catalog.service, self, self._reopen)  # the service runs the lifespan
         health = health_routes(self._membership, lambda: self.is_draining, catalog.service.stats)
@@ -75,13 +74,12 @@ class HttpApp:
             taken += part.paths if part is not None else ()
         check_routes(options.get("routes", {}), taken)
         self._routes = {**options.get("routes", {}), **self._health}
-        self._route_checks = RequestChecks(hosts, origins, METHODS, has_messages=False)
-        self._health_checks = RequestChecks(("*",), origins, ("GET", "HEAD"), has_messages=False)
+        self._route_checks = RequestChecks(self._hosts, self._origins, METHODS, has_messages=False)
+        self._health_checks = RequestChecks(("*",), self._origins, ("GET", "HEAD"), has_messages=False)
         self.reopens = False  # True to serve again after the lifespan has failed
 
     def _open_endpoints(self) -> None:
         catalog, options, limits = self._catalog, self._options, self._options.get("limits") or EndpointLimits()
-        hosts, origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._subscriptions = OpenSubscriptions()
         # [2026-07-28 basic/transports/streamable-http] modern requests use only POST
         methods = ("GET", "POST", "DELETE") if catalog.legacy_revisions else ("POST",)
@@ -89,7 +87,7 @@ class HttpApp:
         begin_session = partial(begin, catalog, limits=self._session_limits)
         self._endpoint = StreamableHttpEndpoint(
             begin_session,
-            checks=RequestChecks(hosts, origins, methods, catalog.revisions),
+            checks=RequestChecks(self._hosts, self._origins, methods, catalog.revisions),
             json_responses=options.get("json_responses", False), store=options.get("store"), limits=limits,
             authorize=self._authorize, scopes=catalog, trace=self._trace,
             stateless=partial(stateless.serve_request, catalog, self._subscriptions) if catalog.serves_modern else None,
@@ -102,8 +100,8 @@ class HttpApp:
                 raise ValueError(f"HTTP+SSE uses the path {self.path}: choose another path, or http_sse=False")
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] only for legacy clients
             self._http_sse = SseEndpoint(
-                begin_session, *paths, hosts=hosts, origins=origins, limits=limits, authorize=self._authorize,
-                scopes=catalog, trace=self._trace, id_prefix=catalog.service.id_prefix)  # fmt: skip
+                begin_session, *paths, hosts=self._hosts, origins=self._origins, limits=limits, scopes=catalog,
+                authorize=self._authorize, trace=self._trace, id_prefix=catalog.service.id_prefix)  # fmt: skip
 
     async def start(self) -> None:
         """Enter the server's lifespan (lifespan.py), unless it has been entered. Raise RuntimeError if it fails."""

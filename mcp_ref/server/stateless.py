@@ -198,10 +198,7 @@ async def serve_request(
     catalog: Catalog, subscriptions: OpenSubscriptions, request: Request, notify: Notify, drain: Drain,
     principal: str | None, hold: Hold | None = None,
 ) -> Object:  # fmt: skip
-    """Serve one stateless request, and return its result. Raise ProtocolError for an error response.
-
-    For `notify`, `drain` and `hold` (None if the transport cannot hold back a result), see transports/base.py.
-    """
+    """Serve one stateless request, and return its result. Raise ProtocolError for an error response."""
     catalog.service.served["modern"] += 1
     if request.method == "initialize" and not versioning.is_stateless(request.params):
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] we SHOULD name ours
@@ -237,8 +234,7 @@ async def serve_request(
     if revision not in catalog.info_as_json:
         catalog.info_as_json[revision] = channel.codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
-    info: Object = {versioning.SERVER_INFO: catalog.info_as_json[revision]}
-    encoded["_meta"] = extended_meta(encoded, info)
+    encoded["_meta"] = extended_meta(encoded, {versioning.SERVER_INFO: catalog.info_as_json[revision]})
     return encoded
 
 

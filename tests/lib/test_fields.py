@@ -38,7 +38,7 @@ from mcp_ref.features.registered_tools import ToolOptions
 from mcp_ref.features.resources import ResourceOptions
 from mcp_ref.lib.fields import CheckedFields, check_options, describe, fits, hints_of
 from mcp_ref.revisions import PYTHON_ONLY, REVISIONS, Revision
-from mcp_ref.server.http import HttpOptions
+from mcp_ref.server.http_options import HttpOptions
 from mcp_ref.server.options import ServerOptions
 from mcp_ref.transports.streamable_http.event_store import StoreLimits
 

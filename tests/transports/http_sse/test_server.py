@@ -15,7 +15,7 @@ from mcp_ref import Context, Server
 from mcp_ref.basic.authorization.server import DEFAULT_SKEW
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.turns import LARGE_MESSAGE, current_turns
-from mcp_ref.server.http import HttpOptions
+from mcp_ref.server.http_options import HttpOptions
 from mcp_ref.transports.base import Direction, Transport
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from tests.basic.authorization.protected_server import Tokens, protection

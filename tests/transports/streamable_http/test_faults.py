@@ -24,7 +24,7 @@ import pytest
 from mcp_ref import Client, Context, Server
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import HttpLimits
-from mcp_ref.server.http import HttpOptions
+from mcp_ref.server.http_options import HttpOptions
 from mcp_ref.transports.streamable_http.posted_session import EndpointLimits
 from mcp_ref.transports.streamable_http.session import HttpSession, StreamState
 from tests.messages import initialize, request

@@ -18,7 +18,7 @@ from mcp_ref.basic.access import Access
 from mcp_ref.jsonrpc.messages import JSON, Object
 from mcp_ref.lib.http.message import HttpRequest
 from mcp_ref.lib.shares import Shares
-from mcp_ref.server.http import HttpOptions
+from mcp_ref.server.http_options import HttpOptions
 from mcp_ref.transports.base import ServedSession
 from mcp_ref.transports.streamable_http.event_store import MemoryEventStore
 from mcp_ref.transports.streamable_http.idle_order import IdleOrder
