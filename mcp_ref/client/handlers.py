@@ -50,8 +50,7 @@ class ClientHandlers:
         self._serves_tasks = options.get("tasks", False)
         self._on_elicitation_complete = options.get("on_elicitation_complete")
         self._open_elicitations: dict[str, None] = {}  # ids of URLs that the user has to visit, oldest first
-        self.tasks = Tasks()
-        """The tasks that the server creates on this client."""
+        self.tasks = Tasks()  # which the server creates on this client
 
     def set_roots(self, roots: RootPaths | LazyRoots | None) -> None:
         """Replace the roots. Raise ValueError if one is neither a path nor a `file://` URI."""

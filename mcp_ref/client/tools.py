@@ -182,7 +182,7 @@ class ToolCalls:
             client.forget_results("tools/list")
             await self.list_tools(timeout)
             return connector.parameter_headers.get(params.name, {}) != before
-        if error.code == METHOD_NOT_FOUND and params.task is None and client.server_can("tasks.requests.tools.call"):
+        if error.code == METHOD_NOT_FOUND and params.task is None and self._calls_can_be_tasks:
             # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] -32601: the tool may require a task
             await self.list_tools(timeout)
             self._add_required_task(params)

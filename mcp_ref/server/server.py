@@ -266,8 +266,7 @@ class Server:
     async def close(self) -> None:
         """End all sessions, requests and tasks, leave the lifespan, and end the worker threads.
 
-        Call this only when a framework stops that has mounted `asgi()` and forwards no lifespan events. In all other
-        cases, servers do this themselves at their end.
+        Servers do this at their end, except under a framework that mounts `asgi()` and forwards no lifespan events.
         """
         await self.catalog.service.close()
 

@@ -66,8 +66,7 @@ class ServerSession(Session, Announcer):
         self.initialized: asyncio.Future[None] = self.loop.create_future()  # done at `notifications/initialized`
         self.logging_level = "debug"
         self.shares = catalog.announcers.queued
-        if transport.shares_and_caller is not None:
-            _, self.caller = transport.shares_and_caller
+        _, self.caller = transport.shares_and_caller or (None, "")
         self._serves_stateless, self._serves_sessions = serves_stateless, bool(catalog.legacy_revisions)
         self._initialize_id: RequestId | None = None
 
