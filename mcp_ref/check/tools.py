@@ -13,7 +13,7 @@ from typing import Final
 
 from ..basic.headers import parameter_headers
 from ..features.registered_tools import TOOL_NAME
-from ..features.tools import CallToolResult, is_object_schema
+from ..features.tools import CallToolResult
 from ..jsonrpc.messages import JSON, METHOD_NOT_FOUND, Object
 from ..lib.jsonschema import IllegalSchemaError, SchemaError, Validator, compile_schema
 from ..revisions import R2025_06_18, R2025_11_25
@@ -79,7 +79,8 @@ def legal_schemas(message: Message) -> Verdict:
 def object_schema(message: Message) -> Verdict:
     """The inputSchema of a tool has "type": "object"."""
     for name, tool in _definitions(message):
-        if not is_object_schema(tool.get("inputSchema")):
+        schema = tool.get("inputSchema")
+        if not isinstance(schema, dict) or schema.get("type") != "object":
             return Fault(f"the inputSchema of tool {quoted(name)} does not have the type object", key=name)
     return None
 

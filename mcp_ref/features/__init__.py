@@ -13,7 +13,7 @@ task_augmentation.py   Defines the field `task` of a request that should run as 
 discover.py            Describes a server to a client that has not made a handshake.
 tools.py               Lets the client's model call functions of the server.
 registered_tools.py    Serves the tools of a server.
-expansions.py          Finds the URIs that give the function of a resource template the same arguments.
+expansions.py          Finds the URIs that a template's function cannot tell apart, so they need the same scopes.
 resource_access.py     Finds the scopes that a caller needs to read a URI, or to hear of its changes.
 resources.py           Lets the client application read data of the server.
 prompts.py             Lets the user pick message templates of the server.

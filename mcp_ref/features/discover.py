@@ -1,9 +1,9 @@
 """Discovery: `server/discover` returns a server's name, capabilities, and supported revisions of the protocol.
 
 2026-07-28 added this method because that revision has no handshake. Servers MUST implement it, but a client MAY also
-start with any other request [2026-07-28 server/discover], because each request names its revision. A client that does
-call the method wants to show the server's capabilities to the user, or to find out whether the server knows only the
-handshake (client/negotiation.py) [2026-07-28 server/discover#when-to-call].
+start with any other request [2026-07-28 server/discover], because each request names its revision. A client calls it
+to show the server's capabilities to the user, or to learn that the server is older and needs a handshake
+(client/negotiation.py) [2026-07-28 server/discover#when-to-call].
 
     Fact            InitializeResult (until 2025-11-25)     DiscoverResult (since 2026-07-28)
     revisions       `protocolVersion`: the negotiated one   `supportedVersions`: all supported revisions

@@ -32,10 +32,10 @@ async def call(
         value = await context.run_in_worker(lambda: function(**arguments))
         return await value if isawaitable(value) else value  # a plain function may return a coroutine
     except BaseExceptionGroup as group:
-        input_requests = collect_input_requests(group)  # None if there are other exceptions
+        input_requests = collect_input_requests(group)  # None if the group has other exceptions too
         if input_requests is not None:
             raise input_requests  # noqa: B904  # no `from`, because Python stores the group as `__context__` anyway
-        # Raise the failure and drop any input requests, because no reply of the user could prevent the failure.
+        # Raise the failure, and drop any input requests, because the function would fail whatever the user replies.
         _, failures = group.split(HandlerNeedsInput)
         raise _first_exception(failures or group)  # noqa: B904  # there are failures; `or group` satisfies mypy
 
@@ -53,7 +53,7 @@ def _first_exception(group: BaseExceptionGroup[BaseException]) -> BaseException:
 
 
 def check_description(description: object, options: Mapping[str, object]) -> None:
-    """Raise TypeError or ValueError if JSON cannot hold an option, which would make each list request fail."""
+    """Raise TypeError or ValueError if JSON cannot hold an option, because each list request would then fail."""
     if options:  # without options, the description has only texts and a generated schema
         encode(Response(0, codec_for(REVISIONS[-1]).encode(description)))
 
@@ -61,7 +61,7 @@ def check_description(description: object, options: Mapping[str, object]) -> Non
 def handler_signature(
     function: Callable[..., object], context_type: type | None, schemaless_types: tuple[type, ...] | None = None
 ) -> Signature:
-    """Return `signature_of` an author's function. Raise TypeError if it is unusable, or has a wrong default."""
+    """Return the result of `signature_of`, which describes the parameters. Raise TypeError for a wrong default, too."""
     signature = signature_of(function, context_type=context_type, schemaless_types=schemaless_types)
     signature.check_defaults()
     return signature

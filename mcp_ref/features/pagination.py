@@ -1,8 +1,7 @@
 """Pagination: a server sends a long list in pages, each with a cursor that the client returns to get the next page.
 
 The server chooses the size of a page. Clients MUST treat a cursor as opaque and neither read nor change it, because
-each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines]. The error for an
-invalid cursor SHOULD be -32602.
+each server has its own format [2025-11-25 server/utilities/pagination#implementation-guidelines].
 
 A cursor of this package contains the serial number of the last item on the page. New items get higher numbers and go to
 the end of the list, so a client neither misses an item nor gets it twice when the list changes between two pages. A
@@ -37,7 +36,7 @@ MAX_PAGES = 10_000
 MAX_ITEMS = 1_000_000
 """Maximum number of items of one list that a client fetches."""
 MAX_LIST_SIZE = 64 * 1024 * 1024
-"""Maximum total size of the pages of one list, without its last page, in characters of their `repr` (64 Mi)."""
+"""Maximum total size of all pages of one list but the last, in characters of their `repr` (64 Mi)."""
 
 
 def cursor_of(serial: int) -> str:
@@ -53,7 +52,7 @@ def serial_of(cursor: str) -> int:
             raise ValueError
         return int(text[6:])
     except ValueError:
-        # [2025-11-25 server/utilities/pagination#error-handling] an invalid cursor SHOULD be -32602
+        # [2025-11-25 server/utilities/pagination#error-handling] the error for an invalid cursor SHOULD be -32602
         advice = "use the nextCursor of the previous page, or no cursor for the first page"
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown cursor; {advice}") from None
 

@@ -11,9 +11,9 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypedDict, Unpack, cast, get_args
+from typing import TypedDict, Unpack, get_args
 
 from ..basic.access import AccessRefused
 from ..basic.channel import RequestContext
@@ -31,16 +31,7 @@ from ..revisions import Revision
 from .invoke import call, check_description, handler_signature
 from .registry import Registry
 from .task_augmentation import TaskSupport
-from .tools import (
-    CallToolRequestParams,
-    CallToolResult,
-    ListToolsResult,
-    Tool,
-    ToolAnnotations,
-    ToolError,
-    is_object_schema,
-    result_fault,
-)
+from .tools import CallToolRequestParams, CallToolResult, ListToolsResult, Tool, ToolAnnotations, ToolError, find_fault
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +39,7 @@ log = logging.getLogger(__name__)
 class ToolOptions(TypedDict, total=False):
     """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature.
 
-    The server checks arguments and results with the schemas. Clients get the schemas unchanged, but for `wraps_result`.
+    The server checks arguments and results with the schemas. Clients get them unchanged, except as `wraps_result` says.
     """
 
     title: str | None
@@ -74,7 +65,7 @@ class RegisteredTool:
     tool: Tool
     function: Callable[..., object]
     signature: Signature
-    headers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # `X` of `Mcp-Param-X` -> path of its argument
+    headers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # name after `Mcp-Param-` -> path of the argument
     task: TaskSupport = "forbidden"
     asks_first: bool = False
 
@@ -89,8 +80,8 @@ class RegisteredTool:
     def wraps_result(self, revision: Revision) -> bool:
         """Return True if the server sends structured content as `{"result": ...}`.
 
-        Before 2026-07-28, structured content must be an object, so the server wraps other values. If the author wrote
-        the output schema, it sends the value only as text, because a `$ref` to the root would fail in a wrapper.
+        Before 2026-07-28, structured content must be an object, so the server wraps other values. But it sends only the
+        text if the author wrote the output schema, because a wrapper would break a `$ref` to the root of that schema.
         """
         if revision.structured_content_is_any_json or not revision.structured_results:
             return False
@@ -133,28 +124,23 @@ class Tools:
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
-        task = options.get("task", "forbidden")
+        task, scopes = options.pop("task", "forbidden"), options.pop("scopes", ())
+        asks_first = options.pop("asks_first", False)
         unstructured = (CallToolResult, *get_args(ContentBlock))  # results of these types get no output schema
         signature = handler_signature(function, self._context_type, unstructured)
-        tool = Tool(
-            name=name or signature.name,
-            input_schema=cast(Object, options.get("input_schema", signature.input_schema)),
-            description=options.get("description", signature.description) or None,
-            title=options.get("title"),
-            output_schema=cast("Object | None", options.get("output_schema", signature.output_schema)),
-            annotations=options.get("annotations"),
-            icons=options.get("icons"),
-            execution={"taskSupport": task} if task != "forbidden" else None,
-            meta=options.get("meta"),
-        )
-        registered = RegisteredTool(tool, function, signature, task=task, asks_first=options.get("asks_first", False))
+        tool = Tool(name or signature.name, signature.input_schema, signature.description or None)
+        tool.output_schema = signature.output_schema
+        if task != "forbidden":
+            tool.execution = {"taskSupport": task}
+        tool = replace(tool, **options)  # type: ignore[arg-type, misc]  # mypy still counts the popped options
+        registered = RegisteredTool(tool, function, signature, task=task, asks_first=asks_first)
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers
             registered.headers = parameter_headers(tool.input_schema)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):
             log.warning("clients may refuse the tool name %.140r: use 1 to 128 of A-Z, a-z, 0-9, _, - and .", tool.name)
-        self._registry.add(tool.name, registered, options.get("scopes", ()))
+        self._registry.add(tool.name, registered, scopes)
         self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
 
@@ -204,7 +190,7 @@ class Tools:
             if isinstance(error, ProtocolError) and not isinstance(error, RemoteError):
                 raise  # the function chose this error, whereas a RemoteError came from a peer
             text = text_for_peer(error)
-            if text is None or text not in str(error):  # the client gets another text, so log this one
+            if text is None or text not in str(error):  # the client does not see the error's message
                 log.exception("tool %s failed", params.name)
             return _error_result(text or f"Tool {params.name} failed")
 
@@ -217,7 +203,7 @@ def _check_schemas(registered: RegisteredTool) -> None:
     tool = registered.tool
     registered.arguments_validator, registered.result_validator  # noqa: B018 - compile the schemas now
     # [2026-07-28 server/tools#tool] it MUST be a JSON Schema object; schema.ts also requires "type": "object"
-    if not is_object_schema(tool.input_schema):
+    if not isinstance(tool.input_schema, dict) or tool.input_schema.get("type") != "object":
         raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
     if not isinstance(tool.output_schema, dict | None):  # JSON Schema allows true and false, but MCP does not
         raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
@@ -250,12 +236,12 @@ def _result_of(registered: RegisteredTool, value: object, revision: Revision) ->
         data = to_json(value)
         # [2025-11-25 server/tools#structured-content] the tool SHOULD also return the JSON in a TextContent block
         result = CallToolResult([TextContent(_text_of(data))], data, structured_null=data is None)
-        if registered.result_validator.is_valid(data):  # the usual case, which needs no copy of the new `result`
+        if registered.result_validator.is_valid(data):  # the usual case; the lines below would do the same more slowly
             if registered.wraps_result(revision):
                 result.structured_content, result.structured_null = {"result": data}, False
             return result
     # [2025-11-25 server/tools#output-schema] structured content MUST conform to the output schema
-    fault = None if result.is_error else result_fault(registered.result_validator, result)
+    fault = None if result.is_error else find_fault(registered.result_validator, result)
     if fault is not None:
         advice = "; is `return` missing?" if value is None else ""
         log.error("the result of tool %s does not match its output schema: %s%s", registered.tool.name, fault, advice)

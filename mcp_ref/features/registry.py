@@ -1,7 +1,7 @@
 """Registry: a store of a server's tools, resources or prompts, which returns them in pages.
 
-A server SHOULD list its tools in the same order each time (here, the order of registration), because otherwise neither
-the client nor its model's provider could reuse cached data [2026-07-28 server/tools#capabilities].
+A server SHOULD list its tools in the same order each time (here, the order of registration), so that clients can cache
+the list, and a model's provider can cache the prompt that contains it [2026-07-28 server/tools#capabilities].
 
 Spec:  server/utilities/pagination (2024-11-05 to 2026-07-28)
 """
@@ -23,24 +23,20 @@ F = TypeVar("F", bound=Callable[..., object])
 
 
 class Registry(dict[str, T]):
-    """Items under unique keys, in the order of registration. A key is a name, a URI or a URI template.
-
-    `kind` is the noun for an item in error messages, such as "tool". `on_change` is called after each change.
-    """
+    """Items under unique keys, in the order of registration. A key is a name, a URI or a URI template."""
 
     def __init__(self, kind: str, page_size: int, on_change: Callable[[], None]) -> None:
         super().__init__()
-        self._kind, self._page_size, self._on_change = kind, page_size, on_change
+        self._kind, self._page_size, self._on_change = kind, page_size, on_change  # the kind is, for example, "tool"
         self.scopes: dict[str, frozenset[str]] = {}  # key of each item that needs scopes -> these scopes
         self._serials: dict[str, int] = {}  # key -> its number, increasing; a cursor contains the last number of a page
         self._next_serial = count(1)
 
     def add(self, key: str, item: T, scopes: Collection[str] = ()) -> None:
-        """Register an item. Raise ValueError for a key in use or an invalid scope, and TypeError for `scopes="a"`."""
+        """Register an item. Raise ValueError for a key in use or an invalid scope, TypeError if `scopes` is a str."""
         if key in self:
             raise ValueError(f"the {self._kind} {key!r} is already registered; remove it first")
-        needed = checked_scopes(scopes)
-        if needed:
+        if needed := checked_scopes(scopes):
             self.scopes[key] = needed
         self[key] = item
         self._serials[key] = next(self._next_serial)
@@ -71,7 +67,7 @@ class Registry(dict[str, T]):
 
 
 def registering(name: str, argument: object, add: Callable[[F], object]) -> Callable[[F], F]:
-    """Return a decorator that registers a function. `argument` is the first argument of the author's decorator."""
+    """Return the decorator `@server.NAME(argument)`, which registers a function by calling `add`."""
     if not isinstance(argument, str | None):  # `@server.tool` without parentheses passes the function itself
         raise TypeError(f"write @server.{name}(...), with parentheses, and a str in them, not {argument!r:.100}")
 

@@ -1,13 +1,11 @@
 """Tools: functions of a server that a language model can call, to look something up or to change something.
 
-The client lists the tools (`tools/list`) and shows the list to its model, which chooses a tool and its arguments. The
-client then calls it (`tools/call`). A human SHOULD be able to deny every call
-[2025-11-25 server/tools#user-interaction-model].
+The client shows its model the list of tools (`tools/list`), and calls the tool that the model chooses, with the model's
+arguments (`tools/call`). A human SHOULD be able to deny every call [2025-11-25 server/tools#user-interaction-model].
 
 Errors are of two kinds [2025-11-25 server/tools#error-handling]. For an invalid *request* (unknown tool, malformed
-params) the server returns the JSON-RPC error -32602; clients MAY show it to the model, which can rarely correct it. For
-a tool that *fails*, it returns a result with `isError`, which clients SHOULD show to the model so that it can try
-again. Since 2025-11-25, invalid arguments give such a result too (SEP-1303).
+params) the server returns the JSON-RPC error -32602; clients MAY show it to the model, which can rarely correct it. If
+a tool *fails*, it returns a result with `isError`, which clients SHOULD show to the model so that it can try again.
 
 Trust. Clients MUST NOT trust the annotations of an untrusted server [2025-03-26 server/tools#tool]. Otherwise a
 malicious server could mark a destructive tool as read-only, and the client would call it without asking the user.
@@ -18,11 +16,11 @@ the output schema, so that programs can rely on it; servers SHOULD also send it 
 
     2024-10-07  A result has one field: `toolResult`, any JSON. Invalid arguments MUST be -32602. The list has no pages.
     2024-11-05  Adds `content` blocks (text, image, embedded resource), `isError`, pages. Servers SHOULD send
-                list_changed. Before 2025-11-25, invalid arguments may be either error; this package sends -32602.
+                list_changed. The response to invalid arguments is left open; this package sends -32602.
     2025-03-26  Adds `annotations` and audio blocks.
     2025-06-18  Adds `title`, `outputSchema`, `structuredContent` (an object), resource links, `_meta`.
     2025-11-25  Adds `icons` and `execution.taskSupport`. Limits the characters and the length of tool names (SHOULD).
-                Invalid arguments are `isError` results. A schema without `$schema` is JSON Schema 2020-12.
+                Invalid arguments give `isError` results (SEP-1303). A schema without `$schema` is JSON Schema 2020-12.
     2026-07-28  `outputSchema` can be any schema, and `structuredContent` any JSON (SEP-2106), while `inputSchema` still
                 must have "type": "object". Adds `x-mcp-header`, `ttlMs` and `cacheScope`. The list SHOULD have a stable
                 order, so that caches stay valid; it MUST NOT depend on the connection, but MAY depend on the
@@ -97,7 +95,8 @@ class Tool:
         return self.title or (self.annotations.title if self.annotations else None) or self.name
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        if not revision.structured_content_is_any_json and not is_object_schema(self.output_schema):
+        is_object_schema = self.output_schema is not None and self.output_schema.get("type") == "object"
+        if not is_object_schema and not revision.structured_content_is_any_json:
             wire.pop("outputSchema", None)
         return wire
 
@@ -156,9 +155,9 @@ class CallToolResult:
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
         """Convert the `toolResult` of 2024-10-07 to content blocks. An object also becomes the structured content."""
-        if "toolResult" not in wire or "content" in wire:
-            has_data = "structuredContent" in wire or "structuredNull" in wire
-            return read_structured_content(wire, revision) if has_data else wire
+        if "toolResult" not in wire or "content" in wire:  # a result of a later revision
+            needs_reading = "structuredContent" in wire or "structuredNull" in wire
+            return read_structured_content(wire, revision) if needs_reading else wire
         tool_result = wire["toolResult"]
         blocks = tool_result if isinstance(tool_result, list) else []
         types = ("text", "image", "resource")
@@ -173,12 +172,8 @@ class ToolError(Exception):
     """A failure of a tool, with a text for the model. The server returns it as a result with `isError`."""
 
 
-def is_object_schema(schema: object) -> bool:
-    return isinstance(schema, dict) and schema.get("type") == "object"
-
-
-def result_fault(validator: Validator | None, result: CallToolResult) -> str | None:
-    """Return the errors that the output schema finds in a result, or None if it is valid."""
+def find_fault(validator: Validator | None, result: CallToolResult) -> str | None:
+    """Return the errors that the output schema finds in a result, or None if it is valid or has no output schema."""
     if validator is None:
         return None
     if not result.has_structured_content:
@@ -188,7 +183,7 @@ def result_fault(validator: Validator | None, result: CallToolResult) -> str | N
 
 
 class ResultChecker:
-    """The validator of results on the client, by the output schemas from `tools/list`."""
+    """The client's check of results against the output schemas that the server has listed."""
 
     def __init__(self) -> None:
         self._schemas: dict[str, Object] = {}
@@ -211,6 +206,6 @@ class ResultChecker:
                 log.warning("the client cannot check results of tool %s: its output schema is invalid: %s", name, error)
                 self._validators[name] = None
         # [2025-11-25 server/tools#output-schema] clients SHOULD validate structured results against this schema
-        fault = result_fault(self._validators[name], result)
+        fault = find_fault(self._validators[name], result)
         if fault is not None:
             raise InvalidMessage(f"the result of tool {name!r} does not match its output schema: {fault}")
