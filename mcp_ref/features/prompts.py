@@ -9,7 +9,7 @@ of the conversation, an attacker's argument can inject instructions, or name a r
 
     2024-11-05  Messages have text, images and embedded resources. The list has pages.
     2025-03-26  Messages have audio.
-    2025-06-18  Messages have resource links. Before 2026-07-28, only the schema says so. Adds `title` and `_meta`.
+    2025-06-18  Messages have resource links (until 2025-11-25 only in the schema). Adds `title` and `_meta`.
     2025-11-25  Prompts have `icons`.
     2026-07-28  `prompts/get` can return `input_required`. The list has `ttlMs` and `cacheScope`. It MUST NOT depend on
                 the connection, but MAY depend on the authorization. list_changed comes only on `subscriptions/listen`.
@@ -143,7 +143,7 @@ class Prompts:
                 raise TypeError(f"{signature.name}({parameter.name}): annotate the parameter of a prompt as str")
             arguments.append(PromptArgument(parameter.name, parameter.description or None, parameter.required))
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
-        prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy does not see the `pop`
+        prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy counts the popped options
         check_description(prompt, options)
         arguments_validator = compile_schema(signature.input_schema)
         self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, arguments_validator), scopes)

@@ -132,7 +132,7 @@ class Tools:
         tool.output_schema = signature.output_schema
         if task != "forbidden":
             tool.execution = {"taskSupport": task}
-        tool = replace(tool, **options)  # type: ignore[arg-type, misc]  # mypy still counts the popped options
+        tool = replace(tool, **options)  # type: ignore[arg-type, misc]  # mypy counts the popped options
         registered = RegisteredTool(tool, function, signature, task=task, asks_first=asks_first)
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers

@@ -22,8 +22,8 @@ registered or matches a registered template. Only the author's function can chec
                 A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Threats:
-    resource-path: A client reads files outside a published directory by sending "..", a drive, a stream or an encoded
-        slash as a variable's value. `lib/uritemplate.py` refuses such values after decoding.
+    resource-path: A client reads files outside a published directory by sending "..", an encoded slash, or a drive or
+        stream of Windows as a variable's value. `lib/uritemplate.py` refuses such values after decoding.
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
@@ -146,8 +146,7 @@ class ResourceOptions(TypedDict, total=False):
     cache_scope: CacheScope
     """"public" if all users may get the cached contents, "private" (the default) if only the requesting user may."""
     scopes: Collection[str]
-    """The scopes that a caller over HTTP needs, besides those of each other resource or template that matches the URI.
-    The HTTP server then needs `authorization=`. Default: no scopes."""
+    """The scopes that a caller needs, as in `ToolOptions`. If several items match a URI, it needs the scopes of all."""
     absolute_paths: bool
     """True to allow colons in values, and absolute paths for `{+path}` or `{?path}`. Default: False."""
 
@@ -229,7 +228,7 @@ class Resources:
             raise TypeError("a template must not have the option size; only a resource can have it")
         kind = ResourceTemplate if matcher.variables else Resource
         description = kind(uri, signature.name, description=signature.description or None)
-        description = replace(description, **options)  # type: ignore[arg-type, misc]  # mypy does not see the `pop`
+        description = replace(description, **options)  # type: ignore[arg-type, misc]  # mypy counts the popped options
         check_description(description, options)
         if isinstance(description, Resource):
             self._resources.add(key, RegisteredResource(function, signature, hints, description), scopes)
@@ -262,7 +261,7 @@ class Resources:
     def update_for(
         self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
     ) -> object:
-        """Return the params of the notification to a client with these subscriptions; None if it must not get one."""
+        """Return the params of the notification to a client, or None if it must get none (see `updated_uri`)."""
         uri = self.access.updated_uri(subscriptions, changed, latest)
         return None if uri is None else ResourceUpdatedNotificationParams(uri, meta)
 
@@ -310,8 +309,8 @@ class Resources:
         _check_length(params.uri)
         if not self.accepts_subscription(params.uri):
             raise _not_found(params.uri, context)
-        access = context.access.without_headers() if context.access is not None else None
-        subscribed = SubscribedResource(params.uri, access)
+        kept_access = context.access.without_headers() if context.access is not None else None
+        subscribed = SubscribedResource(params.uri, kept_access)
         context.channel.subscriptions.add(canonical_uri(params.uri) or params.uri, subscribed)
         return EmptyResult()
 
