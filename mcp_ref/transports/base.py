@@ -34,7 +34,7 @@ Receive = Callable[[Incoming], None]
 OnEnd = Callable[[McpError | None], None]
 """A function that a transport calls once, with the error that ended it, or with None after a normal end."""
 Notify = Callable[[str, Object], None]
-"""A function that sends a notification (method, params) before the response to a request that has no session."""
+"""A function that sends a notification (method, params) on the stream of a stateless request, before its response."""
 Drain = Callable[[], Coroutine[object, object, None]]
 """A function that waits until the client has read most of the notifications that `Notify` has sent."""
 
@@ -58,7 +58,7 @@ class Transport(MessageTransport, Protocol):
     latest_access: Access | None = None
     """On a server over HTTP, the rights of the caller's newest access token; None without tokens."""
     waits_for: Callable[[RequestId], bool] | None = None
-    """On a client, returns True if a request with this id waits for its response. Only such a message may be large."""
+    """On a client, returns True if a request with this id waits for its response. Only such responses may be large."""
     on_new_session: Callable[[], None] | None = None
     """On a client over HTTP, called when a new session has replaced the one that the server has ended."""
     may_initialize_again: bool = False
@@ -73,10 +73,7 @@ class Transport(MessageTransport, Protocol):
         """Open the transport, and from now on pass each message to `receive`. Raise ConnectionClosed on failure."""
 
     def close_stream(self, related: RequestId) -> bool:
-        """Close the connection on which the peer waits for the response to its request `related`.
-
-        The request continues, and the peer reconnects. Return False if the peer cannot reconnect.
-        """
+        """Close the stream of the peer's request `related`. Return False if the peer cannot reconnect and resume it."""
         return False
 
     async def close(self) -> None:
@@ -106,7 +103,7 @@ class HeldResponse(Protocol):
 
 
 Hold = Callable[[Callable[[], object]], HeldResponse]
-"""A function that holds back a response without a task, and calls its argument if the client disconnects first."""
+"""A function that holds back a response, with no task that waits. It calls its argument if the client disconnects."""
 
 
 class EndReport:

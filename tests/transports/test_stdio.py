@@ -562,9 +562,9 @@ async def test_requests_to_a_closed_input_fail_with_the_reason_in_standard_error
 
 async def test_many_messages_to_a_closed_input_report_the_end_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stdio_client, "EXIT_SECONDS", 0.01)
-    transport, failed, ends = StdioClientTransport(["sh"], grace=0), asyncio.Queue[Incoming](), list[None]()
+    transport, failed, ends = StdioClientTransport(["sh"], grace=0), asyncio.Queue[Incoming](), list[object]()
     transport._lines.receive = failed.put_nowait
-    monkeypatch.setattr(transport, "_report_end", lambda: ends.append(None))
+    transport._end_report.deliver_to(ends.append)
     for id in (1, 2, 3):
         transport.send(Request(id, "ping"))
     for _ in range(3):

@@ -82,7 +82,6 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._stdin: asyncio.WriteTransport | None = None
         self._exited = asyncio.Event()
         self._has_spoken = False  # True if the server has written to its output
-        self._end_timer: asyncio.TimerHandle | None = None  # not None after a message that a closed input has lost
         self._closing: asyncio.Task[None] | None = None
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
@@ -113,7 +112,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         self._stdin = cast(asyncio.WriteTransport, process.get_pipe_transport(0))
         limit_reads(process.get_pipe_transport(1))
         if self._closing is not None:
-            await self._stop_process()
+            await self._stop(process)
             raise ConnectionClosed("the connection was closed while the server was starting")
 
     def _decode(self, line: bytes) -> Incoming:
@@ -126,8 +125,9 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def _write(self, line: bytes) -> None:
         if self._stdin is not None and not self._stdin.is_closing():
             return self._stdin.write(line)
-        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._fail_requests, line)  # standard error is read by then
-        self._report_end_later()
+        loop = asyncio.get_running_loop()
+        loop.call_later(EXIT_SECONDS, self._fail_requests, line)  # by then we have read its standard error
+        loop.call_later(self._grace, self._report_end)  # by then it has sent its responses to earlier requests
 
     def _fail_requests(self, lines: bytes) -> None:
         for message in map(decode, lines.splitlines()):  # decoded, because queued messages are kept only as lines
@@ -152,8 +152,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         if fd == 1:
             self._lines.feed_eof(self._report_end_soon)
         elif fd == 0:
-            if error is not None:  # a message is lost, or the rest of a large one, so it gets no response
-                self._report_end_later()
+            if error is not None:  # a message was lost at least in part, so its response will never come
+                asyncio.get_running_loop().call_later(self._grace, self._report_end)
             self._writable.set()
 
     def pause_reading(self) -> None:
@@ -169,10 +169,6 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
         # server started can keep the output open, and a server can close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
-
-    def _report_end_later(self) -> None:
-        if self._end_timer is None:  # responses to earlier requests can come until then
-            self._end_timer = asyncio.get_running_loop().call_later(self._grace, self._report_end)
 
     def _report_end(self) -> None:
         self._writable.set()
@@ -199,13 +195,11 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
         await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        await self._stop_process()
+        if self._process is not None:
+            await self._stop(self._process)
         self._end_report.send(ConnectionClosed("the connection was closed"))
 
-    async def _stop_process(self) -> None:
-        process = self._process
-        if process is None:
-            return
+    async def _stop(self, process: asyncio.SubprocessTransport) -> None:
         pid = process.get_pid()
         # [2025-11-25 basic/lifecycle#shutdown] we SHOULD close the input and wait, then SIGTERM and wait, then SIGKILL
         self._write_together()

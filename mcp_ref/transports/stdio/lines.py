@@ -1,7 +1,6 @@
 """Messages as lines of bytes: the part of stdio that the client and the server share.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
-Used by: server.py, client.py
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from ...jsonrpc.messages import ID_SEARCH_BYTES, Incoming, Notification, Outgoin
 from ..base import EndReport, Receive, Trace, Transport
 
 MAX_READ = 64 * 1024
-"""Maximum number of bytes that asyncio reads from a pipe at once, instead of its default of 256 KiB."""
+"""Maximum number of bytes that asyncio reads from a pipe at once (64 KiB)."""
 MAX_LINE = 64 * 1024 * 1024
 """Maximum size of one line, in bytes (64 MiB)."""
 MAX_UNWRITTEN = 16
@@ -61,7 +60,7 @@ class LineReader:
             if end < 0:
                 self._is_overlong |= len(self._buffer) > self._limit
                 if self._is_overlong:
-                    del self._buffer[ID_SEARCH_BYTES:]  # the start may contain the message's id
+                    del self._buffer[ID_SEARCH_BYTES:]  # the start may contain the id, which the error response needs
                 self._searched = len(self._buffer)
                 if self._on_delivered is not None:
                     on_delivered, self._on_delivered = self._on_delivered, None
@@ -86,7 +85,7 @@ class LineTransport(Transport):
     """The base class of the client's and the server's transport, which implement `_write` and `_input`.
 
     One piece of input often contains many messages, so their responses are written together, with fewer system calls.
-    This saves a fifth of the processor time with 64 open requests. They share one pipe, so `related` has no effect.
+    This saves a fifth of the processor time with 64 open requests. As there is one pipe, `related` has no effect.
     """
 
     def __init__(self, max_line: int, trace: Trace | None) -> None:
@@ -99,7 +98,7 @@ class LineTransport(Transport):
 
     def data_received(self, data: bytes) -> None:
         self._unwritten = self._unwritten or []
-        self._lines.feed(data)  # starts asyncio tasks, which run before the call below and add their messages to it
+        self._lines.feed(data)  # starts tasks for the requests; those that respond at once do so before the call below
         asyncio.get_running_loop().call_soon(self._write_together)
 
     def _write_together(self) -> None:
@@ -107,11 +106,8 @@ class LineTransport(Transport):
         if lines:
             self._write(b"".join(lines))
 
-    def _write(self, line: bytes) -> None:
-        raise NotImplementedError
-
-    def _input(self) -> asyncio.ReadTransport | None:
-        raise NotImplementedError
+    def _write(self, line: bytes) -> None: ...
+    def _input(self) -> asyncio.ReadTransport | None: ...
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         frame = encode(message)

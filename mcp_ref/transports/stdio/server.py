@@ -43,7 +43,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
     nothing, source, sink = os.open(os.devnull, os.O_RDWR), os.dup(0), os.dup(1)
     try:
         os.dup2(nothing, 0)
-        os.dup2(nothing if sys.stderr is None else 2, 1)  # without stderr, another file can have its descriptor
+        os.dup2(nothing if sys.stderr is None else 2, 1)  # without stderr, descriptor 2 can be any file
         yield source, sink
     finally:
         with contextlib.suppress(ValueError):  # a tool has closed it
@@ -117,7 +117,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def pause_reading(self) -> None:
         super().pause_reading()
-        self._check_later(math.inf)  # the first check only counts, because no count reaches this
+        self._check_later(math.inf)  # no count reaches this, so the first check only counts the unread bytes
 
     def resume_reading(self) -> None:
         super().resume_reading()
@@ -131,8 +131,8 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
 
     def _check_paused_input(self, unread_before: float) -> None:
         unread = self._unread()
-        # End the session of a client that reads nothing and has closed our input, which asyncio does not notice in a
-        # pause. The closed input alone says little, because `cat requests | server | less` closes it early too.
+        # End the session if the client has closed our input, which asyncio does not notice in a pause, and also reads
+        # nothing. The closed input alone says little, because `cat requests | server | less` closes it early too.
         if unread >= unread_before and system.SYSTEM.has_hung_up(self._source):
             self.report_end(None)
         else:
