@@ -8,6 +8,8 @@ SHOULD NOT take text there for an error.
 In 2025-03-26, a line can also be a batch (an array of messages). From 2026-07-28 on, the server MUST NOT send requests,
 so the client sends no responses [2026-07-28 basic/transports/stdio#receiving-messages].
 
+`lines.py` splits bytes into messages, `server.py` is the server's side, and `client.py` the client's side.
+
 Wire:  {"jsonrpc":"2.0","id":1,"method":"tools/list"}
        {"jsonrpc":"2.0","id":1,"result":{"tools":[]}}
 Spec:  basic/transports#stdio, basic/lifecycle#shutdown (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
