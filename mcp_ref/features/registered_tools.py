@@ -172,13 +172,14 @@ class Tools:
         self, registered: RegisteredTool, params: CallToolRequestParams, context: RequestContext
     ) -> CallToolResult:
         arguments = params.arguments or {}
-        errors = registered.arguments_validator.errors(arguments)
-        if errors:
-            return _invalid_arguments("; ".join(map(str, errors)), context)
         try:
+            registered.arguments_validator.validate(arguments)
             bound = registered.signature.bind(arguments)
         except ValueError as error:
-            return _invalid_arguments(str(error), context)
+            # [2025-11-25 server/tools#error-handling] a result and not an error, so that the model can try again
+            if context.revision.invalid_arguments_are_results:
+                return _error_result(f"Invalid arguments: {error}")
+            raise ProtocolError(INVALID_PARAMS, f"Invalid arguments: {error}") from None
         try:
             value = await call(registered.function, registered.signature, bound, context)
             return _result_of(registered, value, context.channel.revision)
@@ -207,14 +208,6 @@ def _check_schemas(registered: RegisteredTool) -> None:
         raise ValueError(f'input_schema must have "type": "object", not {str(tool.input_schema)[:80]}')
     if not isinstance(tool.output_schema, dict | None):  # JSON Schema allows true and false, but MCP does not
         raise ValueError(f"output_schema must be a JSON object, not {tool.output_schema}")
-
-
-def _invalid_arguments(errors: str, context: RequestContext) -> CallToolResult:
-    text = f"Invalid arguments: {errors}"
-    if context.revision.invalid_arguments_are_results:
-        # [2025-11-25 server/tools#error-handling] a result and not an error, so that the model can try again
-        return _error_result(text)
-    raise ProtocolError(INVALID_PARAMS, text)
 
 
 def _error_result(text: str) -> CallToolResult:

@@ -300,8 +300,8 @@ class Resources:
         except ResourceNotFound:
             raise _not_found(params.uri, context) from None
         contents = _contents_of(params.uri, registered.description.mime_type, value)
-        is_protected = bool(self.access.scopes_of(params.uri))  # so a shared cache must not hold the contents
-        scope = "private" if is_protected else registered.hints.scope
+        # A shared cache must not hold the contents of a protected resource.
+        scope = "private" if self.access.scopes_of(params.uri) else registered.hints.scope
         return ReadResourceResult(contents, ttl_ms=registered.hints.ttl_ms, cache_scope=scope)
 
     async def subscribe(self, params: SubscribeRequestParams, context: RequestContext) -> EmptyResult:

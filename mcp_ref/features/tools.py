@@ -178,8 +178,7 @@ def find_fault(validator: Validator | None, result: CallToolResult) -> str | Non
         return None
     if not result.has_structured_content:
         return "it has no structuredContent"
-    errors = validator.errors(result.structured_content)
-    return "; ".join(map(str, errors)) if errors else None
+    return "; ".join(map(str, validator.errors(result.structured_content))) or None
 
 
 class ResultChecker:
