@@ -96,24 +96,26 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
                 lambda: self, *command, env=environment, cwd=self._cwd, creationflags=system.SYSTEM.creation_flags,
                 start_new_session=system.SYSTEM.has_process_groups,  # for signals to the server's own processes
             )  # fmt: skip
-        except NotImplementedError:
-            why = "this event loop cannot start processes; on Windows, use asyncio's default loop (ProactorEventLoop)"
-            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {why}") from None
-        except (OSError, ValueError) as error:
-            hint, correction = "", corrected_command(self.command[0])
-            if correction:
-                separately = ", as separate words" if correction == self.command[0] else ""
-                hint = f"; write {correction}{separately}"
-            elif isinstance(error, FileNotFoundError):
-                is_folder = self._cwd is not None and error.filename == self._cwd
-                hint = "; its working directory must exist" if is_folder else "; is it installed, and on the PATH?"
-            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {error}{hint}") from error
+        except (OSError, ValueError, NotImplementedError) as error:
+            raise ConnectionClosed(f"cannot start the server {self.command[0]!r}: {self._explain(error)}") from error
         self._process = process
         self._stdin = cast(asyncio.WriteTransport, process.get_pipe_transport(0))
         limit_reads(process.get_pipe_transport(1))
         if self._closing is not None:
             await self._stop(process)
             raise ConnectionClosed("the connection was closed while the server was starting")
+
+    def _explain(self, error: Exception) -> str:
+        if isinstance(error, NotImplementedError):
+            return "this event loop cannot start processes; on Windows, use asyncio's default loop (ProactorEventLoop)"
+        correction = corrected_command(self.command[0])
+        if correction:
+            separately = ", as separate words" if correction == self.command[0] else ""
+            return f"{error}; write {correction}{separately}"
+        if not isinstance(error, FileNotFoundError):
+            return str(error)
+        is_folder = self._cwd is not None and error.filename == self._cwd
+        return f"{error}; {'its working directory must exist' if is_folder else 'is it installed, and on the PATH?'}"
 
     def _decode(self, line: bytes) -> Incoming:
         return decode(line) if len(line) <= MAX_UNREQUESTED else decode_large(line, self.waits_for)
@@ -150,7 +152,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
         if fd == 1:
-            self._lines.feed_eof(self._report_end_soon)
+            self._lines.feed_eof(self._report_end_after_exit)
         elif fd == 0:
             if error is not None:  # a message was lost at least in part, so its response will never come
                 asyncio.get_running_loop().call_later(self._grace, self._report_end)
@@ -163,9 +165,9 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         self.resume_reading()
-        self._report_end_soon()
+        self._report_end_after_exit()
 
-    def _report_end_soon(self) -> None:
+    def _report_end_after_exit(self) -> None:
         # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
         # server started can keep the output open, and a server can close its output without exiting.
         asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)

@@ -1,7 +1,7 @@
 """The server's side of stdio: it reads messages from its standard input, and writes messages to its standard output.
 
-Only messages may go to stdout, because the client decodes every line, even the output of a `print` in a tool. So
-`claimed_stdio` hides descriptors 0 and 1 from the tools.
+Only messages may go to stdout, because the client decodes every line, even the output of a `print` in a tool or of a
+tool's child process. So `claimed_stdio` hides descriptors 0 and 1 from the tools.
 
 Spec:  basic/transports#stdio (2024-11-05 to 2025-11-25); 2026-07-28 basic/transports/stdio
 Used by: server/server.py
@@ -32,10 +32,7 @@ PAUSED_CHECK_SECONDS = 1.0
 
 @contextlib.contextmanager
 def claimed_stdio() -> Iterator[tuple[int, int]]:
-    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr.
-
-    So neither a `print`, an `os.write(1, ...)` nor a child process of a tool can write between the messages.
-    """
+    """Yield private copies of stdin and stdout. Until the block ends, stdin is empty and stdout leads to stderr."""
     if sys.stdin is None or sys.stdout is None:
         raise RuntimeError("standard input and standard output must be open")
     # [2025-11-25 basic/transports#stdio] the server MUST NOT write anything to stdout but valid MCP messages
@@ -56,10 +53,7 @@ def claimed_stdio() -> Iterator[tuple[int, int]]:
 
 
 class StdioServerTransport(LineTransport, asyncio.Protocol):
-    """The server's transport. It reads messages from the descriptor `source`, and writes messages to `sink`.
-
-    Each descriptor can be a pipe, a socket, a terminal or a plain file, and is closed by the caller.
-    """
+    """The server's transport. It reads and writes two descriptors: pipes, sockets, terminals or plain files."""
 
     may_initialize_again = True  # a bridge may share this process among clients, each of which sends `initialize`
 
@@ -76,7 +70,7 @@ class StdioServerTransport(LineTransport, asyncio.Protocol):
         self._end_report.deliver_to(on_end)
         self._lines.receive = receive
         loop = asyncio.get_running_loop()
-        # Give the event loop copies of the descriptors, because uvloop closes a descriptor itself.
+        # Give the event loop copies of the descriptors, because uvloop closes its own, and our caller closes these.
         with contextlib.suppress(ValueError, OSError):  # if the loop cannot use `sink`, a thread will write
             if system.SYSTEM.is_pollable(self._sink) and stat.S_ISSOCK(os.fstat(self._sink).st_mode):
                 await self._open_socket()
