@@ -1,9 +1,8 @@
 """The server: its tools, resources and prompts, and the ways to serve clients.
 
 An author registers functions with a `Server`, whose catalog all clients share. Each legacy client has a session, which
-keeps its state; a modern request carries its state itself. Both look up the handler of a request in the catalog, and
-give it a `Context`, through which the handler reaches the client. The same server runs over standard input and output,
-over HTTP, or inside another application.
+keeps its state; a modern request carries its state itself. Both look up a request's handler in the catalog, and give it
+a `Context`, through which it reaches the client. The same server runs over stdio, HTTP, or inside another application.
 
 Reading order: `input_requests.py` (elicitation, sampling, roots), `context.py` (`Context`), `lifespan.py` (the objects
 that handlers share), `workers.py` (threads for plain `def` functions), `announcements.py` (notifications about changes)

@@ -56,7 +56,6 @@ class Announcer(Protocol):
         return False
 
     def announce(self, method: str, subject: str | None) -> None:
-        """Send a change if the client wants it: at once if there is room for it, otherwise from the queue."""
         if not self.wants(method, subject):
             return
         if self._changes is None and self.is_ready and self.has_room:
@@ -114,16 +113,16 @@ class Announcers(set[Announcer]):
     def announce_here(self, method: str, subject: str | None = None) -> None:
         for loop in {announcer.loop for announcer in tuple(self)}:
             with contextlib.suppress(RuntimeError):  # the event loop is closed
-                loop.call_soon_threadsafe(self._queue_change, loop, (method, subject))
+                loop.call_soon_threadsafe(self._collect, loop, (method, subject))
 
-    def _queue_change(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
+    def _collect(self, loop: asyncio.AbstractEventLoop, change: Change) -> None:
         if loop not in self._next_changes:
-            # One callback in the next iteration, because equal changes often follow, and a task per client is slow.
+            # Wait for the next iteration, because equal changes often follow. One callback serves all clients.
             self._next_changes[loop] = {}
-            loop.call_soon(self._send_changes, loop)
+            loop.call_soon(self._announce_collected, loop)
         self._next_changes[loop][change] = None
 
-    def _send_changes(self, loop: asyncio.AbstractEventLoop) -> None:
+    def _announce_collected(self, loop: asyncio.AbstractEventLoop) -> None:
         changes = self._next_changes.pop(loop)
         for announcer in tuple(self):
             if announcer.loop is loop:

@@ -130,7 +130,7 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     def _ends_turn(self) -> bool:
-        """Return True once in `YIELD_INTERVAL` calls, or more often if other handlers let others run at this moment."""
+        """Count a step. Return True after `YIELD_INTERVAL` steps, or sooner if many handlers are letting others run."""
         self.sent += 1
         return self.sent * (len(_yielding) + 1) >= YIELD_INTERVAL
 
@@ -193,8 +193,8 @@ class Context(InputRequests, Generic[S]):
         return call_on_loop(self._until_cancelled, coroutine, self.channel.loop)
 
     async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
-        if self.worker_is_cancelled:  # between two waits of the thread
-            return cast(T, coroutine.throw(asyncio.CancelledError()))  # which raises it here, too
+        if self.worker_is_cancelled:  # while the thread was waiting for no coroutine
+            return cast(T, coroutine.throw(asyncio.CancelledError()))  # ends the coroutine, and raises the error here
         tasks = self.worker_tasks = self.worker_tasks or set()  # the end of the request cancels them
         task = cast("asyncio.Task[object]", asyncio.current_task())
         tasks.add(task)

@@ -5,9 +5,8 @@ the open request itself is the subscription [2026-07-28 changelog#major-changes]
 
 Threats:
     listen-without-scope: A caller without the scope of a resource learns of its changes by naming it in the filter. The
-        accepted part of the filter leaves it out, and the server checks each update again.
-    listen-after-expiry: A caller gets changes after its access token has expired, by keeping the stream open. The
-        subscription ends when the token expires.
+        server leaves the resource out when it accepts the filter, and checks each update again.
+    listen-after-expiry: A caller keeps listening after its access token has expired. So the subscription ends then.
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 """
@@ -186,7 +185,7 @@ async def listen(channel: ListeningChannel, wanted: SubscriptionFilter, context:
     """Serve `subscriptions/listen` until the client cancels the request, or the server ends the subscription.
 
     Over HTTP, return at once, and let the transport hold back the response, because thousands of waiting asyncio tasks
-    would take much memory. With middleware, wait here all the same: for it, a request ends when its handler returns.
+    would take much memory. With middleware, wait here, because for middleware a request ends when its handler returns.
     """
     subscriptions = Subscriptions(channel.catalog.service.subscribed)
     accepted = await _accept(wanted, subscriptions, channel, context.access)
