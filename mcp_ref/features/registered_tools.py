@@ -37,16 +37,13 @@ log = logging.getLogger(__name__)
 
 
 class ToolOptions(TypedDict, total=False):
-    """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature.
-
-    The server checks arguments and results with the schemas. Clients get them unchanged, except as `wraps_result` says.
-    """
+    """Options of a tool. By default, `description` and the schemas come from the function's docstring and signature."""
 
     title: str | None
     description: str | None
     input_schema: Mapping[str, object]
     output_schema: Mapping[str, object] | None
-    """None for a tool without structured content."""
+    """None for a tool without structured content. Clients get the schema unchanged, except as `wraps_result` says."""
     annotations: ToolAnnotations | None
     icons: list[Icon] | None
     meta: Object | None

@@ -131,12 +131,11 @@ class Announcers(set[Announcer]):
 
 
 class Subscription(Protocol):
-    """An open `subscriptions/listen` request."""
+    """An open `subscriptions/listen` request, which `end` ends with its result."""
 
     task: asyncio.Task[object] | None  # serves the request; None if no task waits for the end of the subscription
 
-    def end(self) -> None:
-        """End the subscription with its result."""
+    def end(self) -> None: ...
 
 
 class OpenSubscriptions(set[Subscription]):

@@ -1,8 +1,7 @@
 """Transports: modules that move JSON-RPC messages between a client and a server, and know none of their meaning.
 
-A client that starts its server itself talks to it over pipes (stdio). A server with many clients is reached over HTTP:
-the client POSTs each message, and the response is JSON or a stream of events. Two ends in one program use memory. A
-session sees no difference, because all transports have the interface in `base.py`.
+A session sees no difference between them, because all have the interface in `base.py`. Over HTTP, the client POSTs each
+message, and the response is JSON or a stream of events.
 
 - `base.py`: the interface between a transport and the session that uses it
 - `system.py`: the differences between operating systems
