@@ -125,11 +125,12 @@ class Tools:
         asks_first = options.pop("asks_first", False)
         unstructured = (CallToolResult, *get_args(ContentBlock))  # results of these types get no output schema
         signature = handler_signature(function, self._context_type, unstructured)
-        tool = Tool(name or signature.name, signature.input_schema, signature.description or None)
+        tool = Tool(name or signature.name, signature.input_schema, signature.description)
         tool.output_schema = signature.output_schema
         if task != "forbidden":
             tool.execution = {"taskSupport": task}
         tool = replace(tool, **options)  # type: ignore[arg-type, misc]  # mypy counts the popped options
+        tool.description = tool.description or None
         registered = RegisteredTool(tool, function, signature, task=task, asks_first=asks_first)
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers
