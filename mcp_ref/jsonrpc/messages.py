@@ -4,8 +4,7 @@ A frame is one JSON text as bytes. `decode` turns it into a dataclass below; `Ma
 
 A proxy and a server must understand a message in the same way. If the proxy checked the first of two `"name"` keys but
 the server used the second, the server would run a call that nobody had checked, so `decode` refuses duplicate keys, and
-likewise NaN, Infinity and lone surrogates. So that a small frame cannot cost much time, `MAX_DEPTH` limits the nesting,
-`MAX_BATCH` limits the messages in a batch, and Python limits an integer to 4,300 digits.
+likewise NaN, Infinity and lone surrogates. Limits on nesting, batches and digits keep a small frame from taking long.
 
 The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-28 basic/index#requests]
     id of a request     all: MUST be a string or an integer; MUST NOT be null, although JSON-RPC allows it
@@ -17,7 +16,6 @@ The rules differ between revisions: [2025-11-25 basic/index#requests] [2026-07-2
 Spec:  JSON-RPC 2.0; basic/index#messages (all revisions); batches: 2025-03-26 basic/index#batching
 Wire:  {"jsonrpc": "2.0", "id": 1, "method": "ping"}
        {"jsonrpc": "2.0", "id": 1, "result": {}}
-Used by: most modules. `dispatcher.py` refuses a batch if the revision has no batches.
 """
 
 from __future__ import annotations
@@ -96,7 +94,7 @@ class ErrorResponse:
 
     id: RequestId | None  # None if it is unreadable
     error: Error
-    omit_id: bool = False  # True to leave out an unknown id, for which JSON-RPC 2.0, section 5 requires null
+    omit_id: bool = False  # True to omit an unknown id; JSON-RPC 2.0, section 5 requires null instead
 
 
 @dataclass(slots=True)
@@ -189,7 +187,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
         kind, fault = type(error), str(error)
     except json.JSONDecodeError as error:
         fault = f"{error.msg} at character {error.pos}"
-    except ValueError:  # int() refuses more digits than sys.get_int_max_str_digits()
+    except ValueError:  # int() refuses more than 4,300 digits (sys.get_int_max_str_digits)
         kind, fault = RefusedJSON, "a number has too many digits"
     raise kind(fault)  # a new exception, because the caught one would keep the text alive
 
@@ -288,20 +286,15 @@ def _invalid_response(fault: str, id: RequestId | None) -> Malformed:
 
 def oversize(start: bytes, limit: int) -> Malformed:
     """Return the error for a frame longer than `limit` bytes. The transport has stored only the frame's `start`."""
-    return _with_recovered_id(start, invalid_request(f"the message is longer than {limit} bytes").error)
+    return _unreadable(start, invalid_request(f"the message is longer than {limit} bytes").error, max_quoted=0)
 
 
-def _unreadable(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
-    malformed = _with_recovered_id(frame, error)
-    malformed.text = str(frame[:MAX_QUOTED], "utf-8", "replace")
-    return malformed
-
-
-def _with_recovered_id(frame: bytes | bytearray | memoryview, error: Error) -> Malformed:
+def _unreadable(frame: bytes | bytearray | memoryview, error: Error, max_quoted: int = MAX_QUOTED) -> Malformed:
     """Return the error for an unreadable frame, with the frame's id if it can be found, because the sender needs it."""
     keys, id = search_members(str(frame[:ID_SEARCH_BYTES], "utf-8", "replace"))
     is_response = "method" not in keys and ("result" in keys or "error" in keys)
-    return Malformed(error, id if is_request_id(id) else None, is_response)
+    text = str(frame[:max_quoted], "utf-8", "replace")
+    return Malformed(error, id if is_request_id(id) else None, is_response, text)
 
 
 def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
@@ -315,7 +308,7 @@ def json_writer(separators: tuple[str, str]) -> Callable[[object], str]:
     # `JSONEncoder.encode` would make this C encoder again at every call, doubling the time for a short message.
     after_item, after_key = separators
     options = (None, after_key, after_item, False, False, False)  # indent, separators, sort_keys, skipkeys, allow_nan
-    write = make(None, encoder.default, json.encoder.encode_basestring, *options)  # None: without a search for cycles
+    write = make(None, encoder.default, json.encoder.encode_basestring, *options)  # None: it searches for no cycles
     return lambda value: "".join(write(value, 0))
 
 
@@ -328,7 +321,7 @@ def encode(message: Outgoing) -> bytes:
     Raise ValueError for NaN, Infinity or a lone surrogate, RecursionError for a cycle or nesting that is too deep, and
     TypeError for a Python object that has no JSON form.
     """
-    # The outer object is written as text, because it would cost the encoder a fourth of its time for a short message.
+    # We write the outer object ourselves, because for a short message that saves a fourth of the encoder's time.
     if isinstance(message, Response):
         return f'{{"jsonrpc":"2.0","id":{_write_id(message.id)},"result":{_write_json(message.result)}}}'.encode()
     if isinstance(message, (Notification, Request)):
