@@ -61,8 +61,7 @@ class Limits(CheckedFields):
     """Maximum number of our requests that wait for a response. Further callers wait until one has ended."""
 
 
-DEFAULT_LIMITS: Final = Limits()
-"""The limits of each connection that sets none of its own."""
+DEFAULT_LIMITS: Final = Limits()  # for each connection that sets none of its own
 
 
 @dataclass(slots=True, eq=False)
@@ -84,7 +83,7 @@ class _ReceivedBatch:
     """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
 
     related: RequestId | None  # id of the first request in the batch, on whose stream the array is sent
-    unfinished: int = 1  # starts at 1 for the loop over the members, which must end before the array is sent
+    unfinished: int = 1  # starts at 1, so that nothing is sent while the loop over the members runs
     responses: list[Message | Malformed] = field(default_factory=list)
 
 
@@ -103,10 +102,9 @@ class Dispatcher(Requester):
         super().__init__(transport, on_abandoned, self._limits.max_pending)
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
         self.unbatchable: frozenset[str] = frozenset()  # methods whose requests MUST NOT be part of a batch
-        self.blocking_methods: frozenset[str] = frozenset()
-        """Methods, such as `initialize`, whose response must be sent before any later message is handled."""
+        self.blocking_methods: frozenset[str] = frozenset()  # later messages wait for the responses to these
         self.omits_unknown_ids = False  # True to leave out an unknown `id` (`Revision.error_id_optional`)
-        self.reports_unreadable = True  # False to only log messages without a readable id, or with one that is in use
+        self.reports_unreadable = True  # False to only log messages whose id is unreadable or in use
         self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored
         self._serve = serve
         self._on_notification = on_notification
@@ -158,7 +156,7 @@ class Dispatcher(Requester):
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
             refusal = invalid_request("only revision 2025-03-26 has batches; send each message alone")
             invalid = [each for each in batch.messages if isinstance(each, Malformed) and each.expects_no_response]
-            for response in (*responses, *invalid):  # our requests with these ids get no other response, so fail them
+            for response in (*responses, *invalid):  # no other responses come to our requests with these ids
                 self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
             return self._refuse(refusal, None)
         received = _ReceivedBatch(next((member.id for member in batch.messages if isinstance(member, Request)), None))
@@ -171,7 +169,7 @@ class Dispatcher(Requester):
                 member = invalid_request(f"{member.method} must not be part of a batch", member.id)
             self._receive_one(member, received)
         self._finish_member(received)
-        if received.unfinished == 0 and received.responses:  # only errors, which use no slot by themselves
+        if received.unfinished == 0 and received.responses:  # all members were refused, so none of them uses a slot
             self._hold_slot()
 
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
@@ -197,7 +195,7 @@ class Dispatcher(Requester):
             self._held = []
         got_slot = self._queue.add(request.id) if must_wait else None
         entry = self.serving[request.id] = _ActiveRequest(got_slot)
-        # Not an eager task, because handlers that were cancelled earlier must notice that first.
+        # Never an eager task, so that handlers that were cancelled before this request came notice that first.
         entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)
         self._use_slot(entry.task)
 
@@ -345,7 +343,7 @@ class Dispatcher(Requester):
         for task in others:
             if task in serving:
                 serving[task].stop()
-            else:  # a task of `_hold_slot`, which only waits for the peer to read
+            else:  # it only waits for the peer to read
                 task.cancel()
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)

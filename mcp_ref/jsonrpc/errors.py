@@ -29,10 +29,10 @@ class McpError(Exception):
     is_for_peer = False
     """True if a handler that raises this exception wants its peer to read the text (failures.py)."""
     is_temporary = False
-    """True if the authorization failed only because no authorization server responded, so that a retry makes sense."""
+    """True if a retry makes sense, because an `AuthorizationError` came only from a server that did not respond."""
 
     def show_to_peer(self) -> Self:
-        """Return this exception, whose text the peer may read from now on, because nothing in it is internal."""
+        """Return this exception, after marking that the peer may read its text, which reveals nothing internal."""
         self.is_for_peer = True
         return self
 

@@ -3,10 +3,9 @@
     request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
     batch()   -> the requests of several calls are sent as one JSON array
 
-A sender SHOULD set a time limit for each request, because a silent peer would otherwise block the caller forever.
-Revision 2025-03-26 added three rules: when the time limit ends, the sender SHOULD cancel the request; it MAY restart
-the limit when progress is reported; but then it SHOULD also enforce a maximum time, because a peer could otherwise
-block the caller with endless progress. [2025-11-25 basic/lifecycle#timeouts]
+A sender SHOULD set a time limit for each request, because a silent peer would otherwise block the caller forever. Since
+2025-03-26, it SHOULD also cancel the request when the limit ends. It MAY restart the limit when progress is reported,
+but then SHOULD enforce a maximum time, because progress can be endless. [2025-11-25 basic/lifecycle#timeouts]
 
 Spec:  basic/index#messages; basic/lifecycle#timeouts (2025-03-26 to 2025-11-25); 2026-07-28
        basic/patterns/cancellation#timeouts; 2025-03-26 basic/index#batching
@@ -47,7 +46,7 @@ MAX_WARNINGS: Final = 100
 class MessageTransport(Protocol):
     """The methods of a transport that the dispatcher calls.
 
-    `related` is the id of the peer's request to which a message belongs: over HTTP, the message goes on its stream.
+    `related` is the id of the peer's request to which a message belongs: over HTTP, it goes on that request's stream.
     """
 
     shares_and_caller: tuple[Shares, str] | None = None
@@ -83,8 +82,7 @@ class Pending:
     method: str
     limit: TimeLimit  # restarted by progress notifications
     on_progress: Callable[[object], None] | None
-    outcome: Object | Exception | None = None
-    """The result for the caller, or the error to raise in it; None until one of them has come."""
+    outcome: Object | Exception | None = None  # the result, or the error to raise; None until one of them has come
     unusable: str = ""  # the fault of the last response without a usable id, which may be meant for this request
     arrival: asyncio.Future[None] | None = None  # done when `outcome` is set; the caller waits for it
     in_round_trip: bool = False  # True while the caller runs a `round_trip` instead
@@ -110,7 +108,7 @@ class _UnsentBatch:
     """The requests that one `batch` call has collected and not yet sent."""
 
     def __init__(self, unfinished: int) -> None:
-        self.unfinished = unfinished  # number of calls that have neither made a request nor ended
+        self.unfinished = unfinished  # number of calls that can still add a request
         self.requests: dict[RequestId, Request] = {}
 
 
@@ -155,10 +153,14 @@ class Requester:
         Raises RemoteError, RequestTimeout, ConnectionClosed, or InvalidMessage for a malformed response.
         """
         pending = Pending(method, self.time_limits.timeout(timeout, max_timeout), on_progress)
-        id, batch, slots, has_slot = None, None, self._slots, False
+        slots, has_slot, id, batch = self._slots, False, None, None
+        cancel_reason = ""  # set when the caller leaves without an outcome
         try:
             with pending.limit:
-                has_slot = slots.take_now() or await self._wait_for_slot()
+                if not slots.take_now():
+                    self._leave_batch(asyncio.current_task())  # because requests of this batch may use the slots
+                    await slots.take()
+                has_slot = True
                 await self._transport.drain(related)  # do not pile up messages for a peer that does not read
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # the traceback belongs to another caller
@@ -170,8 +172,12 @@ class Requester:
                     params = {**params, "_meta": {**(meta if isinstance(meta, dict) else {}), "progressToken": id}}
                 if before_send is not None:
                     before_send(id)
-                batch, round_trip = self._send_or_collect(Request(id, method, params), related)
-                if round_trip is not None:
+                request = Request(id, method, params)
+                batch = self._batches.get(asyncio.current_task()) if self._batches else None
+                if batch is not None:
+                    batch.requests[id] = request
+                    self._leave_batch(asyncio.current_task())
+                elif (round_trip := self._send_request(request, related)) is not None:
                     pending.in_round_trip = True
                     await round_trip  # usually delivers the response to `settle`, which sets `outcome`
                     pending.in_round_trip = False
@@ -179,33 +185,27 @@ class Requester:
                     pending.arrival = asyncio.get_running_loop().create_future()
                     await pending.arrival
         except TimeoutError:
-            if pending.outcome is None:  # otherwise the outcome came first, or has interrupted the round trip
-                self._give_up(id, batch, "the request timed out")
+            if pending.outcome is None:  # otherwise it came in time, or has interrupted the round trip
+                cancel_reason = "the request timed out"
                 raise pending.timeout_error(timeout, max_timeout) from None
         except asyncio.CancelledError:
-            self._give_up(id, batch, "the caller stopped waiting")
+            cancel_reason = "the caller stopped waiting"
             raise
         finally:
             if has_slot:
                 slots.give_back()
             if id is not None:
-                del self.pending[id]
-                if batch is not None:  # so that a request that has failed is not sent
-                    batch.requests.pop(id, None)
+                self._forget(id, batch, cancel_reason)
         assert pending.outcome is not None
         if isinstance(pending.outcome, Exception):
             raise pending.outcome.with_traceback(None)  # several callers may raise the same object (`fail_pending`)
         return pending.outcome
 
-    async def _wait_for_slot(self) -> bool:
-        # leave the batch, because the slot may come only after a response to one of its requests
-        self._leave_batch(asyncio.current_task())
-        return await self._slots.take()
-
-    def _give_up(self, id: RequestId | None, batch: _UnsentBatch | None, reason: str) -> None:
-        is_unsent = batch is not None and id in batch.requests
-        if id is not None and not is_unsent:
-            self._on_abandoned(id, reason)
+    def _forget(self, id: RequestId, batch: _UnsentBatch | None, cancel_reason: str) -> None:
+        was_unsent = batch is not None and batch.requests.pop(id, None) is not None
+        if cancel_reason and not was_unsent:
+            self._on_abandoned(id, cancel_reason)
+        del self.pending[id]
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run several calls, and send their first requests as one array. [2025-03-26 basic/index#batching]
@@ -229,24 +229,16 @@ class Requester:
             for task in tasks:
                 task.cancel()
 
-    def _send_or_collect(
-        self, request: Request, related: RequestId | None
-    ) -> tuple[_UnsentBatch | None, Awaitable[None] | None]:
-        """Send a request, or add it to the batch of the current asyncio task. Return that batch, and the round trip."""
-        task = asyncio.current_task() if self._batches else None
-        batch, round_trip = self._batches.get(task), None
-        if batch is None:
-            try:
-                round_trip = self._transport.round_trip(request)
-                if round_trip is None:
-                    self._transport.send(request, related)
-            except (ValueError, TypeError, RecursionError) as error:
-                error.add_note(f"{request.method} was not sent, because its params must be JSON")
-                raise
-        else:
-            batch.requests[request.id] = request
-            self._leave_batch(task)
-        return batch, round_trip
+    def _send_request(self, request: Request, related: RequestId | None) -> Awaitable[None] | None:
+        """Send a request, or return the round trip that sends it."""
+        try:
+            round_trip = self._transport.round_trip(request)
+            if round_trip is None:
+                self._transport.send(request, related)
+            return round_trip
+        except (ValueError, TypeError, RecursionError) as error:
+            error.add_note(f"{request.method} was not sent, because its params must be JSON")
+            raise
 
     def _leave_batch(self, task: asyncio.Task[object] | None) -> None:
         """Count a call that adds no further request to its batch. After the last call, send the array."""
@@ -271,8 +263,7 @@ class Requester:
         pending = self._pending_request(response.id)
         if pending is None or pending.outcome is not None:
             level = logging.WARNING if response.id is None else logging.DEBUG
-            why = "unknown id, no id, or the request has ended"
-            log.log(level, "ignored a response for which no request waits (%s): %.200r", why, response)
+            log.log(level, "ignored a response for which no request waits, or whose id is missing: %.200r", response)
         elif isinstance(response, Response):
             pending.end(response.result)
         else:
@@ -287,10 +278,10 @@ class Requester:
                 for waiting in self.pending.values():  # we cannot tell which of them waits for this response
                     waiting.unusable = failure.error.message
             return False
-        if isinstance(failure, RequestFailure) and failure.error is not None:
-            pending.end(failure.error)
-        elif isinstance(failure, Malformed):
+        if isinstance(failure, Malformed):
             pending.end(InvalidMessage(f"{pending.method}: {failure.error.message}"))
+        elif failure.error is not None:
+            pending.end(failure.error)
         else:
             kind = UnrecognizedReply if failure.unrecognized_reply else ConnectionClosed
             error = kind(f"{pending.method}: {failure.reason}")
