@@ -9,39 +9,37 @@ is a *stateless request*, which carries its own revision and capabilities and ca
             of content (audience, priority), `instructions`
 2025-03-26  Added: Streamable HTTP; OAuth 2.1 authorization; batches (MAY send, MUST receive); tool annotations; audio;
             `message` in progress; capability `completions`; rules for time limits
-    deprecated  HTTP+SSE (use Streamable HTTP, which has one endpoint and opens streams only when needed)
+    deprecated: HTTP+SSE (use Streamable HTTP, which has one endpoint and opens streams only when needed)
 2025-06-18  Added: structured tool output (programs read it without parsing text); elicitation (a server asks the user);
             resource links; `title` for display beside the identifier `name`; rules for `_meta` keys; `context` in
             completion; header MCP-Protocol-Version; resource indicators (MUST), so that a malicious server cannot get
             a token for another server; protected resource metadata
-    changed both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
-    removed batches
+    changed: both sides MUST (before: SHOULD) respect the negotiated revision and capabilities
+    removed: batches
 2025-11-25  Added: URL elicitation (the user enters secrets on a web page, which client and model do not see); tools in
             sampling; tasks (experimental); icons; more defaults and multiple choice in forms; stream polling (a server
             can close a connection while a request runs); Client ID Metadata Documents, OpenID discovery;
             scope step-up (a client asks for more scopes); JSON Schema 2020-12 by default; rules for tool names
-    changed invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
-    deprecated  `includeContext` values "thisServer" and "allServers" (omit the field)
-2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not
-            read bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes
-            -32020 to -32022
-    replaced (old -> new)  initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
+    changed: invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
+    deprecated: `includeContext` values "thisServer" and "allServers" (omit the field)
+2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-* (gateways read no bodies);
+            cache hints (`ttlMs`); `extensions`; structured content of any JSON; error codes -32020 to -32022
+    replaced (old -> new): initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
             requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
             `_meta`; tasks in the core -> tasks extension; error code -32002 -> -32602; notifications/cancelled on HTTP
             -> the client closes the stream
-    changed lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
-    removed ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
+    changed: lists do not depend on the connection or earlier requests; error codes -32000 to -32019 get no new meanings
+    removed: ping, stream resumption (Last-Event-ID), error code -32042, notifications/roots/list_changed,
             notifications/elicitation/complete
-    deprecated, not removed before 2027-07-28 (old -> new)  roots -> tool parameters; sampling -> API of the model's
+    deprecated, not removed before 2027-07-28 (old -> new): roots -> tool parameters; sampling -> API of the model's
             provider; logging -> stderr, OpenTelemetry; dynamic client registration -> Client ID Metadata Documents
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of difference has one place: the methods are in the table `METHODS`, behaviors are fields of `Revision`, which
-other modules test instead of comparing dates, and the fields of messages have an `Availability`, which codec.py reads.
+Each kind of difference has one place: methods are in `METHODS`, behaviors in `Revision`, which is tested instead of
+dates, and fields of messages in `Availability`, which codec.py reads. `python3 -m mcp_ref revisions` prints it.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
-Used by: most modules. `python3 -m mcp_ref revisions` prints this data.
 """
 
 from __future__ import annotations
@@ -52,49 +50,33 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, NamedTuple, cast
 
-Era = Literal["legacy", "modern"]
-"""Kind of a revision: with handshake or stateless requests. [2026-07-28 basic/versioning#terminology]"""
+Era = Literal["legacy", "modern"]  # with handshake or stateless requests [2026-07-28 basic/versioning#terminology]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One revision of the protocol. `index` is its position in `REVISIONS`; messages contain its `name`."""
+    """One revision. `index` is its position in `REVISIONS`. A boolean field is True if its comment holds."""
 
     index: int
     name: str
     era: Era = "legacy"
-    batch: bool = False
-    """True if a frame can be an array of messages. [2025-03-26 basic/index#batching]"""
-    error_id_optional: bool = False
-    """True if an error response omits an unreadable id; False if null. [2025-11-25 basic/index#error-responses]"""
-    pagination: bool = True
-    """True if lists come in pages, with cursors. [2024-11-05 server/utilities/pagination]"""
-    tool_result_is_any_json: bool = False
-    """True if a tool's result is any JSON, in the member `toolResult`, instead of content blocks."""
-    structured_results: bool = True
-    """True if tools have output schemas and structured content. [2025-06-18 server/tools#structured-content]"""
-    structured_content_is_any_json: bool = False
-    """True if structured content need not be an object. [2026-07-28 server/tools#structured-content]"""
-    invalid_arguments_are_results: bool = False
-    """True if invalid tool arguments give a result with `isError`. [2025-11-25 server/tools#error-handling]"""
-    completions_are_declared: bool = True
-    """True if servers declare `completions`. [2025-03-26 server/utilities/completion#capabilities]"""
-    elicitation_modes: bool = False
-    """True if clients declare elicitation modes: form, URL. [2025-11-25 client/elicitation#capabilities]"""
-    sampling_tools: bool = False
-    """True if a sampling request can have tools. [2025-11-25 client/sampling#tools-in-sampling]"""
-    server_can_close_streams: bool = False
-    """True if a server can close a stream before the response, after which the client reconnects and resumes it.
-    [2025-11-25 basic/transports#sending-messages-to-the-server]"""
-    version_header: bool = True
-    """True if all HTTP requests but `initialize` have it. [2025-06-18 basic/transports#protocol-version-header]"""
-    authorization_at_origin: bool = False
-    """True if a server can be its own authorization server, at its origin, without metadata. [2025-03-26
-    basic/authorization#fallbacks-for-servers-without-metadata-discovery]"""
-    built_in_tasks: bool = False
-    """True if tasks belong to the protocol, not to an extension. [2025-11-25 basic/utilities/tasks#capabilities]"""
-    resource_not_found_code: int = -32002
-    """Error code for an unknown resource. [2025-11-25 server/resources#error-handling]"""
+    batch: bool = False  # a frame can be an array of messages [2025-03-26 basic/index#batching]
+    error_id_optional: bool = False  # an unreadable id is omitted, not null [2025-11-25 basic/index#error-responses]
+    pagination: bool = True  # lists come in pages, with cursors [2024-11-05 server/utilities/pagination]
+    tool_result_is_any_json: bool = False  # in the member `toolResult`, instead of content blocks
+    structured_results: bool = True  # tools can have output schemas [2025-06-18 server/tools#structured-content]
+    structured_content_is_any_json: bool = False  # not only an object [2026-07-28 server/tools#structured-content]
+    invalid_arguments_are_results: bool = False  # of tools, with `isError` [2025-11-25 server/tools#error-handling]
+    completions_are_declared: bool = True  # by servers [2025-03-26 server/utilities/completion#capabilities]
+    elicitation_modes: bool = False  # clients declare them: form, URL [2025-11-25 client/elicitation#capabilities]
+    sampling_tools: bool = False  # sampling requests can have tools [2025-11-25 client/sampling#tools-in-sampling]
+    server_can_close_streams: bool = False  # before the response, after which the client reconnects and resumes
+    # [2025-11-25 basic/transports#sending-messages-to-the-server]
+    version_header: bool = True  # on HTTP, except in `initialize` [2025-06-18 basic/transports#protocol-version-header]
+    authorization_at_origin: bool = False  # a server can be its own authorization server, without metadata
+    # [2025-03-26 basic/authorization#fallbacks-for-servers-without-metadata-discovery]
+    built_in_tasks: bool = False  # tasks are not an extension [2025-11-25 basic/utilities/tasks#capabilities]
+    resource_not_found_code: int = -32002  # for an unknown resource [2025-11-25 server/resources#error-handling]
 
     def __lt__(self, other: Revision) -> bool:
         return self.index < other.index
@@ -123,8 +105,7 @@ R2026_07_28: Final = Revision(
     invalid_arguments_are_results=True, elicitation_modes=True, sampling_tools=True,
     resource_not_found_code=-32602)  # fmt: skip
 
-REVISIONS: Final = (R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28)
-"""All revisions, oldest first."""
+REVISIONS: Final = (R2024_10_07, R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, R2026_07_28)  # oldest first
 LEGACY: Final = tuple(revision for revision in REVISIONS if revision.era == "legacy")
 """The revisions that `initialize` can negotiate, oldest first."""
 LATEST_LEGACY: Final = LEGACY[-1]
@@ -183,8 +164,7 @@ class Availability(NamedTuple):
         return self.required_since is not None and self.required_since <= revision and self.covers(revision)
 
 
-PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)  # in no revision: `until` is excluded
-"""The availability of a field that exists only in Python and is never sent."""
+PYTHON_ONLY: Final = Availability(since=R2024_10_07, until=R2024_10_07)  # for a field that is never sent to a peer
 
 
 class Method(NamedTuple):
@@ -220,6 +200,7 @@ _TASK_EXTENSION = "extensions.io.modelcontextprotocol/tasks"
 
 _legacy = functools.partial(Method, until=R2026_07_28)
 _modern = functools.partial(Method, since=R2026_07_28)
+_only_2025_11_25 = functools.partial(Method, since=R2025_11_25, until=R2026_07_28)
 
 METHODS: Final = (
     # base protocol
@@ -233,13 +214,11 @@ METHODS: Final = (
     Method("notifications/cancelled", "both", "basic.cancellation:CancelledNotificationParams", since=R2024_11_05),
     Method("notifications/progress", "both", "basic.progress:ProgressNotificationParams"),
     # tasks: in 2025-11-25 part of the protocol, from 2026-07-28 an extension
-    _legacy("tasks/get", "both", _TASK_PARAMS, _TASK, "tasks", since=R2025_11_25),
-    _legacy("tasks/result", "both", _TASK_PARAMS, "extensions.tasks.types:GetTaskPayloadResult", "tasks",
-            since=R2025_11_25),
-    _legacy("tasks/list", "both", _LIST_PARAMS, "extensions.tasks.types:ListTasksResult", "tasks.list",
-            since=R2025_11_25),
-    _legacy("tasks/cancel", "both", _TASK_PARAMS, _TASK, "tasks.cancel", since=R2025_11_25),
-    _legacy("notifications/tasks/status", "both", _TASK, None, "tasks", since=R2025_11_25),
+    _only_2025_11_25("tasks/get", "both", _TASK_PARAMS, _TASK, "tasks"),
+    _only_2025_11_25("tasks/result", "both", _TASK_PARAMS, "extensions.tasks.types:GetTaskPayloadResult", "tasks"),
+    _only_2025_11_25("tasks/list", "both", _LIST_PARAMS, "extensions.tasks.types:ListTasksResult", "tasks.list"),
+    _only_2025_11_25("tasks/cancel", "both", _TASK_PARAMS, _TASK, "tasks.cancel"),
+    _only_2025_11_25("notifications/tasks/status", "both", _TASK, None, "tasks"),
     _modern("tasks/get", "client", _TASK_PARAMS, _TASK, _TASK_EXTENSION),
     _modern("tasks/update", "client", "extensions.tasks.types:UpdateTaskRequestParams", _EMPTY_RESULT, _TASK_EXTENSION),
     _modern("tasks/cancel", "client", _TASK_PARAMS, _EMPTY_RESULT, _TASK_EXTENSION),
