@@ -22,7 +22,7 @@ from typing import Final
 from ..lib.fields import CheckedFields
 from ..lib.shares import ShareExceeded, Shares
 from ..lib.turns import turn_for
-from .errors import ConnectionClosed, McpError
+from .errors import ConnectionClosed, McpError, RemoteError
 from .failures import error_response, writable_response
 from .messages import (
     INTERNAL_ERROR,
@@ -134,8 +134,10 @@ class Dispatcher(Requester):
     def _receive_one(self, message: Incoming, batch: _ReceivedBatch | None) -> None:
         if isinstance(message, Request) and self.may_respond:
             self._accept(message, batch)
-        elif isinstance(message, (Response, ErrorResponse)):
-            self.settle(message)
+        elif isinstance(message, Response):
+            self.settle(message.id, message.result)
+        elif isinstance(message, ErrorResponse):
+            self.settle(message.id, RemoteError(message.error.code, message.error.message, message.error.data))
         elif isinstance(message, Notification):
             try:
                 self._on_notification(message)

@@ -68,8 +68,7 @@ class Request:
     id: RequestId
     method: str
     params: Object = field(default_factory=dict)
-    memory: int = field(default=REQUEST_COST, compare=False, repr=False)
-    """Estimated memory while a received request is served, in bytes (`request_memory`)."""
+    memory: int = field(default=REQUEST_COST, compare=False, repr=False)  # estimate in bytes, while it is served
 
 
 @dataclass(slots=True)
@@ -103,8 +102,7 @@ class Malformed:
 
     error: Error
     id: RequestId | None = None  # None if it is unreadable
-    expects_no_response: bool = False
-    """True for an invalid response, or a notification with invalid params, because neither gets a response."""
+    expects_no_response: bool = False  # True for an invalid response, or a notification with invalid params
     text: str = field(default="", compare=False)  # the start of a frame that is not a JSON object, for the log
 
 

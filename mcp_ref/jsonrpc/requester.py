@@ -1,6 +1,6 @@
 """The requests that we send, in a table that holds each one until its response arrives.
 
-    request() -> id, table entry -> Transport.send ... settle(Response) -> the caller gets the result
+    request() -> id, table entry -> Transport.send ... settle(id, result) -> the caller gets the result
     batch()   -> the requests of several calls are sent as one JSON array
 
 A sender SHOULD set a time limit for each request, because a silent peer would otherwise block the caller forever. Since
@@ -23,19 +23,8 @@ from typing import Final, Protocol
 from ..lib.shares import Shares
 from ..lib.slots import Slots
 from ..lib.time_limits import TimeLimit, TimeLimits
-from .errors import ConnectionClosed, InvalidMessage, McpError, RemoteError, RequestTimeout, UnrecognizedReply
-from .messages import (
-    MAX_BATCH,
-    Batch,
-    ErrorResponse,
-    Malformed,
-    Object,
-    Outgoing,
-    Request,
-    RequestFailure,
-    RequestId,
-    Response,
-)
+from .errors import ConnectionClosed, InvalidMessage, McpError, RequestTimeout, UnrecognizedReply
+from .messages import MAX_BATCH, Batch, Malformed, Object, Outgoing, Request, RequestFailure, RequestId
 
 log = logging.getLogger(__name__)
 
@@ -98,9 +87,8 @@ class Pending:
             self.arrival.set_result(None)
 
     def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
-        at_deadline = self.limit.end == self.limit.deadline
         fault = f"; the peer sent an unusable response: {self.unusable}" if self.unusable else ""
-        seconds = max_timeout if at_deadline else timeout
+        seconds = max_timeout if self.limit.end == self.limit.deadline else timeout
         return RequestTimeout(f"{self.method}: no response within {seconds} seconds{fault}")
 
 
@@ -258,17 +246,14 @@ class Requester:
                 except (ValueError, TypeError, RecursionError) as error:
                     self.pending[request.id].end(error)
 
-    def settle(self, response: Response | ErrorResponse) -> None:
-        """Give a response to the caller that waits for it. Ignore it if no caller does."""
-        pending = self._pending_request(response.id)
-        if pending is None or pending.outcome is not None:
-            level = logging.WARNING if response.id is None else logging.DEBUG
-            log.log(level, "ignored a response for which no request waits, or whose id is missing: %.200r", response)
-        elif isinstance(response, Response):
-            pending.end(response.result)
+    def settle(self, id: RequestId | None, outcome: Object | Exception) -> None:
+        """Return a result to the caller that waits for the response `id`, or raise an error in it, if there is one."""
+        pending = self._pending_request(id)
+        if pending is not None and pending.outcome is None:
+            pending.end(outcome)
         else:
-            error = response.error
-            pending.end(RemoteError(error.code, error.message, error.data))
+            level = logging.WARNING if id is None else logging.DEBUG
+            log.log(level, "ignored the response with id %.80r, for which no request waits: %.200r", id, outcome)
 
     def fail(self, failure: Malformed | RequestFailure) -> bool:
         """Fail a request whose response is malformed or will not come. Return False if no caller waits for it."""
