@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import json
 import types
 from collections.abc import Callable
 from typing import Annotated, Final, Literal, NamedTuple, TypeVar, Union, cast, get_args, get_origin
@@ -57,10 +58,8 @@ def _describe_value(value: JSON) -> str:
         return "nothing"
     if type(value) is str:
         return f"the string {value[:40]!r}"
-    if value is None:
-        return "null"
-    if type(value) in (bool, int, float):
-        return str(value).lower()[:40]
+    if value is None or type(value) in (bool, int, float):
+        return json.dumps(value)[:40]
     return "an array" if type(value) is list else "an object"
 
 
@@ -99,7 +98,7 @@ class Codec:
 
     def _fields_writer(self, cls: type) -> _WriteObject:
         revision = self.revision
-        # attribute, value that is not written, and a row to write another value (unpacked below)
+        # attribute, the value that is omitted, and how to write another value: `row`, which is unpacked below
         plan: list[tuple[str, object, tuple[str, _Write | None, object, tuple[object, ...], object]]] = []
         refused: list[tuple[str, str, object]] = []
         for each in members_of(cls):
@@ -273,10 +272,8 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
         matches = (value.get(tag) == constant) if tag else (required <= value.keys())
         if matches:
             return cls
-    tag, _, _ = _distinguishing_members(classes[0])
-    if tag:  # such as `type`, which then has a wrong value
-        raise ShapeError(expected, value.get(tag, _MISSING), tag)
-    raise ShapeError(expected, value)
+    tag, _, _ = _distinguishing_members(classes[0])  # such as `type`, which then has a wrong value
+    raise ShapeError(expected, value.get(tag, _MISSING), tag) if tag else ShapeError(expected, value)
 
 
 @functools.cache
@@ -284,7 +281,7 @@ def _distinguishing_members(cls: type) -> tuple[str, JSON, frozenset[str]]:
     """Return the name and the value of a class's constant. Without one, return "", None and the required members."""
     members = members_of(cls)
     for member in members:
-        if member.is_constant:  # it is enough: if another member is missing, the reader of the class says which
+        if member.is_constant:  # enough to choose the class, whose reader then says if another member is missing
             return member.name, get_args(member.hint)[0], frozenset()
     return "", None, frozenset(member.name for member in members if not member.is_optional)
 

@@ -10,8 +10,7 @@ others, because a request id belongs to one connection.
     2026-07-28                on stdio, a client MUST send the notification to cancel; on HTTP it closes the response
                               stream, and the server MUST stop. A server can cancel only subscriptions
 Before 2026-07-28, a server SHOULD NOT treat a lost HTTP connection as a cancellation, because the client can resume the
-stream. Since then, the client cannot resume it, so the server MUST treat it as one.
-[2025-11-25 basic/transports#sending-messages-to-the-server]
+stream. Since then it cannot, so the server MUST cancel. [2025-11-25 basic/transports#sending-messages-to-the-server]
 [2026-07-28 basic/patterns/cancellation#transport-specific-cancellation]
 
 Spec:  basic/utilities/cancellation (2024-11-05 to 2025-11-25), basic/patterns/cancellation (2026-07-28)

@@ -105,20 +105,17 @@ class RequestContext:
 
     __slots__ = ("access", "channel", "meta", "progress", "request_id", "sent", "worker_is_cancelled", "worker_tasks")
 
-    def __init__(
-        self, channel: Channel, request_id: RequestId, meta: Object | None, principal: str | None = None
-    ) -> None:
+    def __init__(self, channel: Channel, id: RequestId, meta: Object | None, principal: str | None = None) -> None:
         self.channel = channel
-        self.request_id = request_id
+        self.request_id = id
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self.progress: ProgressReporter | None = None  # None until the handler reports progress
-        self.sent = 0  # number of notifications that the handler has sent since it last let other handlers run
+        self.sent = 0  # notifications sent since the handler last let other handlers run
         self.worker_tasks: set[asyncio.Task[object]] | None = None  # those that a handler in a thread waits for
         self.worker_is_cancelled = False  # True if the request was cancelled while its handler ran in a thread
         access = current_access.get()
         # A handler may call another server in this process, where the rights of the handler's own caller do not hold.
-        self.access = access if access is not None and access.id == principal else None
-        """The rights of the caller; None if the request did not come over HTTP."""
+        self.access = access if access is not None and access.id == principal else None  # the caller's rights over HTTP
 
     @property
     def revision(self) -> Revision:
@@ -127,7 +124,7 @@ class RequestContext:
     def with_channel(self, channel: Channel) -> Self:
         """Return a context of this request with another channel, and with a copy of the rights."""
         context = type(self)(channel, self.request_id, self.meta)
-        context.access = self.access.copy() if self.access is not None else None  # not those of `current_access`
+        context.access = self.access.copy() if self.access is not None else None  # replaces those that `__init__` took
         return context
 
     def caller_may_see(self, key: str, scopes_of: Callable[[str], Collection[str]]) -> bool:

@@ -32,12 +32,11 @@ from ..revisions import R2024_11_05, R2025_03_26, R2025_06_18, R2025_11_25, Avai
 
 Role: TypeAlias = Literal["user", "assistant"]
 
-# RFC 6838, section 4.2, with parameters
 _MIME_TYPE = r"[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*/[A-Za-z0-9][A-Za-z0-9!#$&^_.+-]*(?:\s*;[ -~]*)?"
 
 
 def check_media(data: str, mime_type: str | None) -> None:
-    """Raise ValueError if the data is not Base64 (RFC 4648, section 4) or the MIME type is invalid."""
+    """Raise ValueError if the data is not Base64 (RFC 4648, section 4) or the MIME type is invalid (RFC 6838, 4.2)."""
     # [2025-11-25 server/prompts#image-content] the data MUST be base64-encoded, with a valid MIME type. Received blocks
     # are not checked, because many applications can still use data with small errors.
     try:
@@ -163,8 +162,7 @@ class EmbeddedResource:
     meta: _OptionalMeta = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        """Check the URI, and add the MIME type if the resource has none."""
-        # [2025-11-25 server/prompts#embedded-resources] MUST include a valid resource URI, the appropriate MIME type
+        # [2025-11-25 server/prompts#embedded-resources] it MUST have a valid resource URI and the appropriate MIME type
         from ..lib.uri import check_uri  # lazy: few tools and prompts embed resources
 
         check_uri(self.resource.uri)
@@ -175,7 +173,7 @@ class EmbeddedResource:
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        # [2025-06-18 server/tools#embedded-resources] this example has the block's `annotations` in `resource` instead
+        # [2025-06-18 server/tools#embedded-resources] in this example, `annotations` are in `resource`, not beside it
         resource = wire.get("resource")
         if "annotations" not in wire and type(resource) is dict and "annotations" in resource:
             return {**wire, "annotations": resource["annotations"]}

@@ -11,10 +11,9 @@ older revisions, whose servers do not compare them. [2026-07-28 basic/transports
     Mcp-Param-Region: us-west1              an argument whose property in the tool's input schema has x-mcp-header
 
 A client MUST encode a value as `=?base64?...?=` if it is not plain ASCII, begins or ends with a space, or looks like an
-encoded value; otherwise a value with a line break could add headers. A client over HTTP MUST ignore a tool with an
-invalid `x-mcp-header`, while one over stdio MAY ignore the annotation. After error -32020, a client SHOULD list the
-tools again and retry, because a schema may have changed. Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or
-personal data, which gateways could then read.
+encoded value. A client over HTTP MUST ignore a tool with an invalid `x-mcp-header`; over stdio, it MAY ignore the
+annotation instead. After error -32020, a client SHOULD list the tools again and retry, because a schema may have
+changed. Servers SHOULD NOT use `x-mcp-header` for passwords, tokens or personal data, which gateways could then read.
 
     2024-11-05, 2025-03-26  these headers do not exist
     2025-06-18, 2025-11-25  the client MUST send MCP-Protocol-Version with each request after `initialize`. If it is

@@ -1,9 +1,8 @@
 """The handshake that opens a session in the legacy era, up to 2025-11-25.
 
-With its first request, `initialize`, the client sends its name, its capabilities, and a revision, which SHOULD be the
-latest that it supports. The server then chooses the revision of the session: it MUST choose the requested one if it
-supports that, and otherwise SHOULD choose its own latest. A client that does not support the choice SHOULD disconnect;
-any other MUST send `notifications/initialized`.
+With its first request, `initialize`, the client sends its name, its capabilities, and a revision, which SHOULD be its
+latest. The server MUST choose this revision for the session if it supports it, and otherwise SHOULD choose its own
+latest. A client that does not support the choice SHOULD disconnect; any other MUST send `notifications/initialized`.
 
     NEW --response to initialize--> INITIALIZING --notifications/initialized--> OPERATING
 

@@ -67,7 +67,7 @@ _KEY = rf"(?:{_LABEL}(?:\.{_LABEL})*/)?(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-
 def is_meta_key(key: str) -> bool:
     """Return True if `key` follows the grammar of `_meta` keys: an optional `label.label/` prefix, then a name."""
     # [2025-11-25 basic/index#_meta] A label starts with a letter; letters, digits and inner hyphens follow. A name may
-    # also contain "_" and ".", or be empty. A text matches the pattern in one way only, so no key can slow the match.
+    # also contain "_" and ".", or be empty. A text matches in one way only, so backtracking cannot slow the match.
     return len(key) <= 256 and re.fullmatch(_KEY, key) is not None
 
 

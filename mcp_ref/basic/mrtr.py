@@ -21,7 +21,7 @@ If a state that is used twice would do harm, the server MUST also remember the s
     methods     a server MUST NOT return `input_required` except for tools/call, prompts/get and resources/read
     result      it MUST have `inputRequests`, `requestState` or both, and MUST use only declared client capabilities
     input       elicitation/create, sampling/createMessage or roots/list, without id
-    retry       it has the same params, MUST have a new id, and `requestState` if and only if the result had one
+    retry       it repeats the params, MUST have a new id, and MUST have `requestState` if and only if the result had it
     server      it SHOULD repeat an input request whose response is missing, and SHOULD ignore unknown responses
     2025-11-25  the server sends requests on the stream of the client's request, or error -32042 with URL elicitations
 

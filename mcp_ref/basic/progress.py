@@ -43,8 +43,7 @@ class ProgressNotificationParams:
     meta: Object | None = None
 
 
-ProgressHandler = Callable[[float, float | None, str | None], None]
-"""A function that session.py calls with `progress`, `total` and `message` of each notification."""
+ProgressHandler = Callable[[float, float | None, str | None], None]  # called with `progress`, `total`, `message`
 
 
 def progress_token(meta: Object | None) -> RequestId | None:

@@ -11,8 +11,8 @@ sends with each request. [2026-07-28 basic/index#statelessness]
     the server does not support the revision     -32022 with `supported`, HTTP 400; the client SHOULD use one of these
     the method is unknown                        -32601, HTTP 404
 Because programs have used the codes -32000 to -32019 with different meanings, a receiver MUST NOT interpret them,
-except -32002. The codes -32020 to -32099 belong to the specification, and applications SHOULD avoid all from -32768 to
--32000. [2026-07-28 basic/index#error-codes]
+except -32002. The codes -32020 to -32099 belong to the specification, and applications SHOULD avoid all codes from
+-32768 to -32000. [2026-07-28 basic/index#error-codes]
 
 A server MUST give each result a `resultType`: "complete", "input_required" (mrtr.py), or the type of an extension, such
 as "task". If it is missing, the client assumes "complete", because legacy servers do not send it. An unknown
@@ -53,8 +53,7 @@ MISSING_REQUIRED_CLIENT_CAPABILITY: Final = -32021
 UNSUPPORTED_PROTOCOL_VERSION: Final = -32022
 MODERN_ERROR_CODES: Final = (HEADER_MISMATCH, MISSING_REQUIRED_CLIENT_CAPABILITY, UNSUPPORTED_PROTOCOL_VERSION)
 """Error codes that only a modern server sends."""
-REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}
-"""Legacy error code -> its replacement. Modern servers MUST NOT send the legacy codes."""
+REPLACED_CODES: Final = {-32002: INVALID_PARAMS, -32042: INTERNAL_ERROR}  # legacy error code -> its replacement
 
 
 class MalformedRequest(ProtocolError):
@@ -81,10 +80,8 @@ def is_stateless(params: Object) -> bool:
 
 def read_required_meta(params: Object) -> tuple[Object, str, Object]:
     """Return a request's `_meta`, revision and capabilities. Raise MalformedRequest if one is missing or invalid."""
-    meta = params.get("_meta")
-    if not isinstance(meta, dict):
-        fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
-        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing; it must have {fields}")
+    given = params.get("_meta")
+    meta = given if isinstance(given, dict) else {}
     version, capabilities = meta.get(PROTOCOL_VERSION), meta.get(CLIENT_CAPABILITIES)
     # [2026-07-28 basic/index#_meta] a request without a required field MUST be rejected with -32602
     if not isinstance(version, str):
