@@ -20,7 +20,7 @@ from ..basic.lifecycle import ClientCapabilities, Implementation
 from ..basic.versioning import CLIENT_CAPABILITIES, CLIENT_INFO, SERVER_INFO
 from ..codec import ShapeError, codec_for, members_of
 from ..features.tools import Tool
-from ..jsonrpc.messages import JSON, is_request_id
+from ..jsonrpc.messages import JSON
 from ..revisions import PYTHON_ONLY, R2025_11_25, R2026_07_28, Availability, Revision, load_type
 from .masking import HIDDEN
 from .rules import ADVICE, MUST, SHAPE, Fault, Verdict, modern_rule, rule
@@ -161,8 +161,12 @@ def progress_token_type(message: Message) -> Verdict:
     if message.masked or "progressToken" not in message.meta:
         return None
     token = message.meta["progressToken"]
-    is_valid = is_request_id(token) or type(token) is str or (type(token) is float and token.is_integer())
-    return None if is_valid else f"the progressToken of {message.method} is {quoted(token)}"
+    return None if is_string_or_integer(token) else f"the progressToken of {message.method} is {quoted(token)}"
+
+
+def is_string_or_integer(value: object) -> bool:
+    """Return True for a string or an integer. 1.0 is an integer too, as in JSON Schema."""
+    return type(value) in (str, int) or (type(value) is float and value.is_integer())
 
 
 @functools.lru_cache(maxsize=512)

@@ -64,7 +64,7 @@ class Bounded(OrderedDict[K, V], Generic[K, V]):
 
     def find(self, key: Any) -> V | None:
         """Return the value of a key, or None. The key can be any JSON; an array or an object is never found."""
-        return self.get(key) if isinstance(key, str | int) else None  # type: ignore[arg-type]
+        return self.get(key) if isinstance(key, str | int | float) else None  # type: ignore[arg-type]
 
     def __setitem__(self, key: K, value: V) -> None:
         super().__setitem__(key, value)

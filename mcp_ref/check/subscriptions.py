@@ -12,6 +12,7 @@ from ..basic.versioning import SUBSCRIPTION_ID
 from ..lib.uri import includes_uri
 from .memory import subscription_of
 from .rules import MUST, SHOULD, Fault, Verdict, legacy_rule, modern_rule
+from .shapes import is_string_or_integer
 from .state import Exchange, Message, an_object, quoted
 
 _PAGE: Final = "2026-07-28/basic/patterns/subscriptions"
@@ -31,6 +32,8 @@ def subscription_id(message: Message) -> Verdict:
     id, listen = message.meta.get(SUBSCRIPTION_ID), subscription_of(message)
     if id is None:
         return f"{message.method} has no {SUBSCRIPTION_ID} in its _meta"
+    if not is_string_or_integer(id):
+        return f"{message.method} has the subscriptionId {quoted(id)}, which is not a string or an integer"
     if listen is not None:
         if id == listen.id:
             return None
@@ -38,8 +41,7 @@ def subscription_id(message: Message) -> Verdict:
     # the recording may lack the `subscriptions/listen` request, which over HTTP would be the request of this exchange
     if message.exchange is not None or not message.dialogue.is_fully_seen:
         return None
-    # an id of another type cannot be looked up, and notifications may still arrive when their subscription has ended
-    if not isinstance(id, str | int) or id in message.receiver.finished:
+    if id in message.receiver.finished:  # notifications may still arrive when their subscription has ended
         return None
     return f"{message.method} has the subscriptionId {quoted(id)}, which no subscription has"
 

@@ -598,7 +598,8 @@ FURTHER: list[tuple[str, tuple[Sequence[Event], Head | None]]] = [
     ("", _modern(CALL, complete(1, resultType="input_required", inputRequests=ROOTS), stateless(2, "tools/call", STATELESS_RETRY), CALLED)),
     ("only_requested", _modern(*LISTEN, _acknowledged(True))),
     ("", _modern(*LISTEN, _acknowledged(False))),
-    ("subscription_id", _modern(*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/tools/list_changed", {"_meta": {PREFIX + "subscriptionId": 7}}))),
+    *((rule, _modern(*LISTEN, *ACKNOWLEDGED, from_server(None, "notifications/tools/list_changed", {"_meta": {PREFIX + "subscriptionId": id}})))
+      for rule, id in (("subscription_id", 7), ("subscription_id", True), ("subscription_id", 1.5), ("subscription_id", [1]), ("", 1.0))),
     ("", _http(HttpRecording().get(target=OAUTH_SERVER, reply=b"<html>"))),
     ("pkce", _http(_token("grant_type=authorization_code&resource=https://a/"))),
     ("", _http(_token("grant_type=authorization_code&code_verifier=x&resource=https://a/"))),

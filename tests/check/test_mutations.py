@@ -400,7 +400,7 @@ MUTATORS |= {
     "wrong_ttl": Member(("result", "ttlMs"), [-1, "0", None], {"hints", "negative_ttl"}, {"scope_of_pages"}),
     "wrong_scope": Member(("result", "cacheScope"), ["all", None], {"hints"}, {"scope_of_pages"}),
     "other_state": Member(("params", "requestState"), ["S "], {"state_is_returned"}, where=lambda place: "stdio" in place.base),
-    "lost_subscription_id": Member(("params", "_meta", PREFIX + "subscriptionId"), [DROPPED, "other"], {"subscription_id"},
+    "lost_subscription_id": Member(("params", "_meta", PREFIX + "subscriptionId"), [DROPPED, "other", True, 1.5, {}], {"subscription_id"},
                                    {"acknowledged_first"}),
     "unasked_log": Member(("params", "_meta", PREFIX + "logLevel"), [DROPPED], {"asked_for_logs"}),
     "quiet_level": Member(("params", "level"), ["debug", "info", "notice"], {"level_of_session"}, where=lambda place: (
