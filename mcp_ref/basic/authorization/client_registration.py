@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 from ...lib.http.response import HttpError
 from .authorization_server_discovery import PeerRequests
 from .challenges import basic_credentials, split_scopes
-from .errors import RegistrationFailed, peer_text, peer_url
+from .errors import AuthorizationError, RegistrationFailed, peer_text, peer_url
 from .loopback import Receiver, check_receivable, receive
 from .metadata import ClientMetadata, JsonObject, ServerMetadata, parse_oauth_error
 from .store import MemoryStore
@@ -165,7 +165,11 @@ def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: s
     elif has_secret:
         # [RFC 8414 2] a server that does not list its methods supports client_secret_basic
         offered = metadata.token_endpoint_auth_methods_supported or ("client_secret_basic",)
-        method = next((one for one in AUTH_METHODS if one in offered), "none")
+        method = next((one for one in AUTH_METHODS if one in offered), "")
+        if not method:
+            listed = peer_text(" or ".join(offered))
+            raise AuthorizationError(f'{peer_url(metadata.issuer)} accepts no client secret, only "{listed}": register '
+                                     "this client there for client_secret_basic or client_secret_post")  # fmt: skip
     else:
         method = "none"
     if method not in AUTH_METHODS or (method != "none" and not has_secret):

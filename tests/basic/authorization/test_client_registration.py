@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from mcp_ref import AuthorizationCode, HttpClient, MemoryStore, RegistrationFailed
+from mcp_ref import AuthorizationCode, AuthorizationError, HttpClient, MemoryStore, RegistrationFailed
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
 from mcp_ref.basic.authorization.client_registration import Clients, OAuthClient, choose_auth_method, register
 from mcp_ref.basic.authorization.metadata import ServerMetadata
@@ -108,7 +108,6 @@ async def test_failed_registration_shows_no_body(step: Step) -> None:
         (("client_secret_post", "client_secret_basic"), True, "", "client_secret_basic"),
         (("client_secret_post",), True, "", "client_secret_post"),
         (("none",), True, "", "none"),
-        (("private_key_jwt",), True, "", "none"),
         (("client_secret_basic",), True, "client_secret_post", "client_secret_post"),
         (("client_secret_basic",), True, "none", "none"),
     ],
@@ -171,3 +170,10 @@ async def test_token_is_refreshed_only_by_the_client_id_that_got_it() -> None:
     assert await configured.find(issuer, "c1", "client_secret_post") == OAuthClient("c1", "s", "client_secret_post")
     assert await published.find(issuer, url, "") == OAuthClient(url)
     assert [await each.find(issuer, "other", "") for each in (configured, published)] == [None, None]
+
+
+def test_auth_method_of_a_secret_that_the_server_does_not_accept_is_an_error_that_lists_its_methods() -> None:
+    offered = ("private_key_jwt", "tls_client_auth")
+    metadata = ServerMetadata("https://auth.example", token_endpoint_auth_methods_supported=offered)
+    with pytest.raises(AuthorizationError, match='accepts no client secret, only "private_key_jwt or tls'):
+        choose_auth_method(metadata, has_secret=True)
