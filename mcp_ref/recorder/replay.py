@@ -232,13 +232,16 @@ async def replay_stdio(player: Player) -> None:
 
     def read_lines() -> None:
         """Put the lines of the input into the queue, and b"" at its end. Runs in a thread, because reading blocks."""
-        with contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
-            for line in itertools.chain(sys.stdin.buffer, [b""]):
+        # Not `sys.stdin`: this thread would keep it locked, and Python aborts if it cannot close it at the exit.
+        own_input = open(sys.stdin.fileno(), "rb", closefd=False)
+        with own_input, contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
+            for line in itertools.chain(own_input, [b""]):
                 asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()  # waits while the queue is full
 
     def send(message: Object) -> None:
-        sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
-        sys.stdout.buffer.flush()
+        with contextlib.suppress(BrokenPipeError):  # a client that has left closes our input too, which ends the replay
+            sys.stdout.buffer.write(json.dumps(message).encode() + b"\n")
+            sys.stdout.buffer.flush()
 
     conversation = _Conversation(player, send)
     threading.Thread(target=read_lines, name="mcp-replay", daemon=True).start()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -39,7 +40,7 @@ from mcp_ref.recorder.tape import TapeOptions
 from tests.forked_python import forked
 from tests.recorder.recordings import events_of, quick_record_command
 from tests.server_programs import Program, serving
-from tests.settings import HOME, MODERN
+from tests.settings import HOME, MODERN, ROOT
 
 EVERYTHING = forked("-m", "mcp_ref", "run", "examples/everything.py")
 REPLAY = forked("-m", "mcp_ref", "replay")
@@ -208,6 +209,27 @@ def test_replay_with_a_speed_keeps_the_pauses(tmp_path: Path) -> None:
         assert [process.stdout.readline() for _ in range(9)][-1].startswith(b'{"jsonrpc": "2.0", "id": 2')
         assert time.monotonic() - begun > 0.3
         process.stdin.close()
+
+
+@pytest.mark.skipif(os.name == "nt", reason="signals")
+def test_replay_ends_quietly_at_ctrl_c_and_when_the_client_has_left(tmp_path: Path) -> None:
+    path = tmp_path / "a.jsonl"
+    write_recording(path, ("client", call(1, "a")), ("server", result(1)))
+    request = json.dumps(call(2, "a")).encode() + b"\n"
+    for is_left in (False, True):
+        with subprocess.Popen([sys.executable, "-m", "mcp_ref", "replay", str(path)], cwd=ROOT, stdin=subprocess.PIPE,
+                              stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:  # fmt: skip
+            assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+            process.stdin.write(request)
+            process.stdin.flush()
+            assert b'"id": 2' in process.stdout.readline()
+            if is_left:
+                process.stdout.close()
+                process.stdin.write(request)
+                process.stdin.close()
+            else:
+                process.send_signal(signal.SIGINT)
+            assert (process.stderr.read(), process.wait(timeout=20)) == (b"", 0 if is_left else 130)
 
 
 def test_replay_finds_the_answer_to_a_request_with_a_secret(tmp_path: Path) -> None:
