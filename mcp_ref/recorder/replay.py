@@ -233,8 +233,8 @@ async def replay_stdio(player: Player) -> None:
     def read_lines() -> None:
         """Put the lines of the input into the queue, and b"" at its end. Runs in a thread, because reading blocks."""
         # Not `sys.stdin`: this thread would keep it locked, and Python aborts if it cannot close it at the exit.
-        own_input = open(sys.stdin.fileno(), "rb", closefd=False)
-        with own_input, contextlib.suppress(RuntimeError, CancelledError):  # the loop has ended
+        with contextlib.suppress(RuntimeError, CancelledError), open(0, "rb", closefd=False) as own_input:
+            # a RuntimeError or CancelledError says that the loop has ended
             for line in itertools.chain(own_input, [b""]):
                 asyncio.run_coroutine_threadsafe(lines.put(line), loop).result()  # waits while the queue is full
 
