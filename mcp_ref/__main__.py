@@ -19,6 +19,7 @@ if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
     del sys.path[0]
 
 import argparse
+import errno
 import importlib
 import io
 import re
@@ -116,6 +117,7 @@ def parse_command(parser: Parser, words: list[str], server: list[str]) -> argpar
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. `arguments` are the words after `python3 -m mcp_ref`."""
+    open_closed_streams()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
@@ -131,10 +133,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
-    except BrokenPipeError:
-        # A program such as `head` has closed the pipe. Without this line, Python's flush at exit would fail again.
+    except OSError as error:
+        if not isinstance(error, BrokenPipeError) and error.errno != errno.ENOSPC:
+            raise
+        # Without this line, Python's flush at exit would fail again.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return EXIT_OK
+        if isinstance(error, BrokenPipeError):  # a program such as `head` has closed the pipe
+            return EXIT_OK
+        text.show_text(f"{PROGRAM} {options.name}: cannot write the output: {error.strerror}", sys.stderr)
+        return EXIT_USAGE
+
+
+def open_closed_streams() -> None:
+    """Open the null device for each standard stream that the parent process has closed, as a shell does for `<&-`."""
+    for name in ("stdin", "stdout", "stderr"):  # in this order, because a file gets the lowest free descriptor
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "r" if name == "stdin" else "w"))  # noqa: SIM115 - open until the exit
 
 
 def run(options: argparse.Namespace) -> int:

@@ -313,6 +313,24 @@ def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.skipif(os.name == "nt", reason="a shell")
+@pytest.mark.parametrize(
+    ("redirections", "status", "error"),
+    [
+        ("<&- >&-", 0, b""),
+        pytest.param(">/dev/full", 2, b"python3 -m mcp_ref list: cannot write the output: No space left on device\n",
+                     marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full")),
+    ],
+)  # fmt: skip
+def test_closed_standard_streams_cause_no_error_and_a_full_disk_causes_a_short_one(
+    redirections: str, status: int, error: bytes
+) -> None:
+    words = [sys.executable, "list", "--", *DEMO]
+    shell = ["sh", "-c", f'exec "$0" -m mcp_ref "$@" {redirections}', *words]
+    done = subprocess.run(shell, cwd=ROOT, stderr=subprocess.PIPE, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (status, error)
+
+
 # ---------------------------------------------------------------------------------------------------- at a terminal
 
 
