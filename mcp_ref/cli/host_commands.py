@@ -64,8 +64,11 @@ def refuse_single_server_options(options: argparse.Namespace, allowed: Collectio
 
 def run_host_command(options: argparse.Namespace) -> int:
     if options.find:
-        for path in find_configs(os.getcwd()):
+        paths = find_configs(os.getcwd())
+        for path in paths:
             show.out(str(path))
+        if not paths:
+            show.note("found no configuration file of a known host")
         return 0
     refuse_single_server_options(options)
     with usage_errors():

@@ -223,6 +223,9 @@ def test_find_lists_files_and_starts_nothing(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     assert main(["list", "--find"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'mcp.json'}\n" and not started.exists()
+    monkeypatch.chdir("/")
+    assert main(["list", "--find"]) == 0
+    assert capsys.readouterr() == ("", "found no configuration file of a known host\n")
 
 
 def test_server_without_consent_is_not_started_and_exits_with_3(tmp_path: Path, capsys: Captured) -> None:
