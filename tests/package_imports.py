@@ -14,10 +14,7 @@ from pathlib import Path
 
 import mcp_ref
 from tests.known_faults import Faults
-from tests.settings import ROOT
-
-PACKAGE = ROOT / "mcp_ref"
-MODULES = sorted(PACKAGE.rglob("*.py"))
+from tests.sources import PACKAGE, modules, statements_below, tree_of
 
 LAYERS = (
     {"lib"},
@@ -94,21 +91,18 @@ def _targets(path: Path, node: ast.ImportFrom) -> set[str]:
 def imports() -> tuple[Import, ...]:
     """Return all imports of all files of the package, without those of other packages at the top of a module."""
     found = []
-    for path in MODULES:
-        text = path.read_text("utf-8")
-        lines, tree = text.splitlines(), ast.parse(text)
-        functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
-        inside = {id(node) for function in functions for node in ast.walk(function)}
-        for node in ast.walk(tree):
+    for path in modules():
+        lines = path.read_text("utf-8").splitlines()
+        for node, is_in_function in statements_below(tree_of(path)):
             if not isinstance(node, ast.Import | ast.ImportFrom):
                 continue
             reason = re.search(r"# lazy: (\S.*)", lines[node.lineno - 1])
             where = _name(path), node.lineno
-            details = id(node) in inside, reason[1] if reason else ""
+            details = is_in_function, reason[1] if reason else ""
             if isinstance(node, ast.ImportFrom) and node.level:
                 targets = _targets(path, node) - {_name(path)}
                 found += [Import(*where, target, *details) for target in sorted(targets)]
-            elif id(node) in inside:
+            elif is_in_function:
                 found.append(Import(*where, None, *details))
     return tuple(found)
 
@@ -159,7 +153,7 @@ def _unlisted() -> dict[str, list[str]]:
     """Return the modules that READING_ORDER does not list exactly once, and the paths that do not exist."""
     if not READING_ORDER:
         return {}
-    names = [_name(path) for path in MODULES]
+    names = [_name(path) for path in modules()]
     found = {}
     for path in {*names, *READING_ORDER}:
         if path not in names:
@@ -194,19 +188,20 @@ def _unnamed() -> dict[str, list[str]]:
     A docstring names a module as `name.py` and a folder as `name/`. A path with a slash before it is not counted.
     """
     found = {}
-    for path in MODULES:
+    for path in modules():
         if path.name != "__init__.py":
             continue
-        docstring = ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""
+        docstring = ast.get_docstring(tree_of(path)) or ""
         named = set(re.findall(r"(?<![\w/.])([a-z_]\w*(?:\.py\b|/(?!\w)))", docstring))
-        modules = {file.name for file in path.parent.glob("*.py")} - {"__init__.py"}
-        modules |= {f"{file.parent.name}/" for file in path.parent.glob("*/__init__.py")}
-        faults = [f"its docstring does not name {name}" for name in sorted(modules - named)]
-        faults += [f"its docstring names {name}, which does not exist" for name in sorted(named - modules)]
+        present = {file.name for file in path.parent.glob("*.py")} - {"__init__.py"}
+        present |= {f"{file.parent.name}/" for file in path.parent.glob("*/__init__.py")}
+        faults = [f"its docstring does not name {name}" for name in sorted(present - named)]
+        faults += [f"its docstring names {name}, which does not exist" for name in sorted(named - present)]
         found[_name(path)] = faults
     return found
 
 
+@cache
 def find_faults() -> Faults:
     """Return everything that is wrong with the imports, by kind and file."""
     found = {

@@ -10,14 +10,14 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
 
 import pytest
 
 from tests.known_faults import differences
-from tests.package_imports import MODULES, OPTIONAL_READING, PACKAGE, READING_ORDER, find_faults
+from tests.package_imports import OPTIONAL_READING, READING_ORDER, find_faults
 from tests.settings import ROOT
+from tests.sources import PACKAGE, modules, nodes_below, nodes_of, tree_of
 
 MOST_LINES_FOR_FIRST_READERS = 11_218
 """Maximum number of lines of the modules of `READING_ORDER` that are not in `OPTIONAL_READING`."""
@@ -41,24 +41,18 @@ def test_imports_have_no_faults_but_the_known_ones(kind: str) -> None:
     assert not wrong, "\n".join(["", *wrong])
 
 
-@cache
-def tree_of(path: Path) -> ast.Module:
-    return ast.parse(path.read_text("utf-8"))
-
-
 def test_modules_import_only_the_standard_library_and_relative_names_and_say_what_they_are_about() -> None:
     wrong = []
-    for path in MODULES:
-        tree = tree_of(path)
-        wrong += [f"{path} imports {name}" for name in _absolute_imports(tree) - sys.stdlib_module_names]
-        if len(ast.get_docstring(tree) or "") <= 40:
+    for path in modules():
+        wrong += [f"{path} imports {name}" for name in _absolute_imports(path) - sys.stdlib_module_names]
+        if len(ast.get_docstring(tree_of(path)) or "") <= 40:
             wrong.append(f"{path} does not say what it is about")
     assert not wrong
 
 
-def _absolute_imports(tree: ast.Module) -> set[str]:
+def _absolute_imports(path: Path) -> set[str]:
     """Return the names of the packages that a module imports, without those that only type checkers need."""
-    nodes = list(ast.walk(tree))
+    nodes = nodes_of(path)
     blocks = [node for node in nodes if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     only_for_type_checkers = {id(node) for block in blocks for node in block.body}
     names = set[str]()
@@ -82,8 +76,8 @@ def test_pages_for_first_readers_do_not_grow() -> None:
 
 def test_only_revisions_py_knows_dates() -> None:
     """Compare no dates outside revisions.py: code reads a named feature of a Revision."""
-    for path in MODULES:
-        for node in ast.walk(tree_of(path)):
+    for path in modules():
+        for node in nodes_of(path):
             if isinstance(node, ast.Compare):
                 text = ast.unparse(node)
                 assert not re.search(r"R20\d\d_|20\d\d-\d\d-\d\d", text), f"{path}:{node.lineno}: {text}"
@@ -99,20 +93,19 @@ MANY_BRANCHES = 15
 
 
 def _dense_passages() -> Iterator[tuple[str, str]]:
-    for path in MODULES:
+    for path in modules():
         name = path.relative_to(ROOT)
-        for node in ast.walk(tree_of(path)):
-            place = f"{name}:{getattr(node, 'lineno', 0)}"
+        for node in nodes_of(path):
             if isinstance(node, ast.IfExp) and _contains(node, ast.IfExp):
-                yield "conditional in a conditional", place
+                yield "conditional in a conditional", f"{name}:{node.lineno}"
             if isinstance(node, ast.NamedExpr) and _contains(node, ast.NamedExpr):
-                yield "nested walrus", place
+                yield "nested walrus", f"{name}:{node.lineno}"
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and _branches(node) > MANY_BRANCHES:
-                yield "function with many branches", f"{place} {node.name}"
+                yield "function with many branches", f"{name}:{node.lineno} {node.name}"
 
 
 def _contains(node: ast.AST, kind: type[ast.AST]) -> bool:
-    return any(isinstance(each, kind) for each in ast.walk(node) if each is not node)
+    return any(isinstance(each, kind) for each in nodes_below(node)[1:])
 
 
 def _branches(node: ast.AST) -> int:
@@ -175,7 +168,7 @@ def test_package_works_vendored_under_another_name_without_site_packages(tmp_pat
 def test_package_works_from_a_zip_file(tmp_path: Path) -> None:
     archive = tmp_path / "mcp_ref.zip"
     with zipfile.ZipFile(archive, "w") as bundle:
-        for path in MODULES:
+        for path in modules():
             bundle.write(path, path.relative_to(ROOT))
     assert _run_isolated(archive, "mcp_ref") == "3"
 

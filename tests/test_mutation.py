@@ -6,7 +6,7 @@ import ast
 
 import pytest
 
-from tests.mutation.__main__ import MODULES, changes, files_with_tests, other_files_of_folder, sample
+from tests.mutation.__main__ import MODULES, all_replacements, change, files_with_tests, other_files_of_folder, sample
 from tests.settings import DATA, ROOT
 
 
@@ -14,9 +14,10 @@ from tests.settings import DATA, ROOT
 def test_changes_of_a_module_are_valid_python_and_differ_from_it(module: str) -> None:
     source = (ROOT / "mcp_ref" / module).read_bytes()
     unchanged = ast.dump(ast.parse(source))
-    for change in changes(module, source.decode())[::29]:
-        changed = source[: change.start] + change.after.encode() + source[change.end :]
-        assert ast.dump(ast.parse(changed)) != unchanged, change
+    for each in all_replacements(source.decode())[::29]:
+        made = change(module, source.decode(), *each)
+        changed = source[: made.start] + made.after.encode() + source[made.end :]
+        assert ast.dump(ast.parse(changed)) != unchanged, made
 
 
 @pytest.mark.skipif(DATA is None, reason="the specification's data are not here; set MCP_REF_DATA")

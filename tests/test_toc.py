@@ -41,8 +41,7 @@ def test_threats_have_unique_labels_and_each_is_played_by_a_test() -> None:
 
 def test_threats_of_splits_each_entry_after_its_first_sentence() -> None:
     entries = "a-flood: A client sends `x. Y`,\n        e.g. `b.c`. `D` stops it. So does E.\n    b-flood: A peer. No."
-    source = f'"""X.\n\nThreats:\n    {entries}\n\nSpec:  x\n"""'
-    assert list(threats_of(source, "x")) == [
+    assert list(threats_of(f"X.\n\nThreats:\n    {entries}\n\nSpec:  x\n", "x")) == [
         Threat("a-flood", "x", "A client sends `x. Y`, e.g. `b.c`.", "`D` stops it. So does E."),
         Threat("b-flood", "x", "A peer.", "No."),
     ]
@@ -64,4 +63,4 @@ def test_threats_of_splits_each_entry_after_its_first_sentence() -> None:
 )
 def test_threat_of_another_form_is_an_error(entry: str) -> None:
     with pytest.raises(ValueError, match="some-label: The attack"):
-        list(threats_of(f'"""X.\n\nThreats:\n    {entry}\n"""', "x"))
+        list(threats_of(f"X.\n\nThreats:\n    {entry}\n", "x"))

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.settings import ROOT
+from tests.sources import modules, nodes_below, tree_of
 
 ATTACKS = ROOT / "tests" / "basic" / "authorization" / "test_attacks.py"
 """The file with the table of the attacks on authorization."""
@@ -41,14 +42,14 @@ class Threat:
 
 def threats() -> list[Threat]:
     """Return the threats of all modules, in the order of their paths. Raise ValueError for one of another form."""
-    paths = sorted((ROOT / "mcp_ref").rglob("*.py"))
-    found = [threat for path in paths for threat in threats_of(path.read_text("utf-8"), str(path.relative_to(ROOT)))]
+    docstrings = {path: ast.get_docstring(tree_of(path)) or "" for path in modules()}
+    found = [threat for path, text in docstrings.items() for threat in threats_of(text, str(path.relative_to(ROOT)))]
     return [*found, *_attacks_on_authorization()]
 
 
-def threats_of(source: str, module: str) -> Iterator[Threat]:
+def threats_of(docstring: str, module: str) -> Iterator[Threat]:
     """Yield the threats in a module's docstring. Raise ValueError for one of another form."""
-    section = re.search(r"^Threats:\n((?:    .*\n?)+)", ast.get_docstring(ast.parse(source)) or "", re.MULTILINE)
+    section = re.search(r"^Threats:\n((?:    .*\n?)+)", docstring, re.MULTILINE)
     if section is None:
         return
     for text in re.split(r"\n(?=    \S)", section[1].rstrip()):
@@ -83,7 +84,7 @@ def _marked(text: str, path: Path) -> Iterator[tuple[str, str]]:
     tree, name = ast.parse(text), str(path.relative_to(ROOT))
     for statement in tree.body:
         test = f"::{statement.name}" if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) else ""
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.attack":
+        for node in nodes_below(statement):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "attack":
                 for argument in node.args:
                     yield ast.literal_eval(argument), name + test

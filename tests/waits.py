@@ -16,11 +16,9 @@ import ast
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-import mcp_ref
+from tests.sources import PACKAGE, modules, nodes_of, tree_of
 
-PACKAGE = Path(mcp_ref.__file__).parent
 FOREIGN = {"wait", "get", "run", "put", "anext", "acquire", "join"}
 """Names of coroutine functions that objects from elsewhere have too, so that a call of one is not followed."""
 FOLLOWED = {"request", "connect", "open", "call", "_serve", "drain"}
@@ -636,9 +634,7 @@ class Scope:
 
 def find_waits() -> set[tuple[str, str, str]]:
     """Return module, function and expression of each wait of the package that needs a reason."""
-    sources = {path.relative_to(PACKAGE).as_posix(): path.read_text("utf-8") for path in PACKAGE.rglob("*.py")}
-    trees = {name: ast.parse(source) for name, source in sources.items()}
-    nodes = [node for tree in trees.values() for node in ast.walk(tree)]
+    nodes = [node for path in modules() for node in nodes_of(path)]
     functions = [node for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
     coroutine_functions = {
         node.name for node in functions if isinstance(node, ast.AsyncFunctionDef) or _is_context_manager(node)
@@ -650,9 +646,11 @@ def find_waits() -> set[tuple[str, str, str]]:
     }  # fmt: skip
     followed = (coroutine_functions - ambiguous) | context_managers
     return {
-        (name, function, expression[:SHOWN].rstrip())
-        for name, tree in trees.items()
-        for function, expression in _waits_in(tree, (), Scope(followed, bool(THREAD_FUTURES.search(sources[name]))))
+        (path.relative_to(PACKAGE).as_posix(), function, expression[:SHOWN].rstrip())
+        for path in modules()
+        for function, expression in _waits_in(
+            tree_of(path), (), Scope(followed, bool(THREAD_FUTURES.search(path.read_text("utf-8"))))
+        )
     }
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from mcp_ref.lib.text import EscapingFormatter, escape_hidden, fold, hidden_characters, is_hidden, show_text
 from tests.fuzz.texts import IGNORABLE
-from tests.package_imports import MODULES, PACKAGE
+from tests.sources import PACKAGE, modules, nodes_of
 
 
 def test_is_hidden_for_every_default_ignorable_code_point() -> None:
@@ -117,8 +117,8 @@ WRITERS = {
 
 def test_show_text_is_the_only_way_to_the_terminal() -> None:
     found = set()
-    for path in MODULES:
-        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for path in modules():
+        for node in nodes_of(path):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name | ast.Attribute):
                 name = node.func.id if isinstance(node.func, ast.Name) else node.func.attr
                 if not re.match("print|input|write", name):

@@ -135,22 +135,13 @@ def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]
 
 
 @cache
-def changes(module: str, source: str) -> list[Change]:
-    """Return all changes inside functions, but not in annotations, docstrings and the parts that no test checks."""
-    line_starts = [0]
-    for line in source.encode().splitlines(keepends=True):
-        line_starts.append(line_starts[-1] + len(line))
-    found = []
+def all_replacements(source: str) -> list[tuple[ast.expr | ast.stmt, ast.AST]]:
+    """Return all parts inside functions that can change, except annotations, docstrings and parts that no test checks."""
+    found: list[tuple[ast.expr | ast.stmt, ast.AST]] = []
 
     def visit(node: ast.AST, is_in_function: bool) -> None:
         if is_in_function:
-            for old, new in replacements(node):
-                assert old.end_lineno is not None and old.end_col_offset is not None
-                start = line_starts[old.lineno - 1] + old.col_offset
-                end = line_starts[old.end_lineno - 1] + old.end_col_offset
-                after = ast.unparse(ast.fix_missing_locations(new))
-                after = f"({after})" if isinstance(new, ast.expr) else after
-                found.append(Change(module, old.lineno, start, end, ast.unparse(old), after))
+            found.extend(replacements(node))
         if _has_untested_parts(node):
             return
         for field, value in ast.iter_fields(node):
@@ -161,7 +152,18 @@ def changes(module: str, source: str) -> list[Change]:
                     visit(child, is_in_function or isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
 
     visit(ast.parse(source), is_in_function=False)
-    return [change for change in found if not change.before.startswith(("'''", '"""'))]
+    return found
+
+
+def change(module: str, source: str, old: ast.expr | ast.stmt, new: ast.AST) -> Change:
+    """Return the change that replaces a part of a module's source."""
+    assert old.end_lineno is not None and old.end_col_offset is not None
+    lines = source.encode().splitlines(keepends=True)
+    start = sum(map(len, lines[: old.lineno - 1])) + old.col_offset
+    end = sum(map(len, lines[: old.end_lineno - 1])) + old.end_col_offset
+    after = ast.unparse(ast.fix_missing_locations(new))
+    after = f"({after})" if isinstance(new, ast.expr) else after
+    return Change(module, old.lineno, start, end, ast.unparse(old), after)
 
 
 def _has_untested_parts(node: ast.AST) -> bool:
@@ -170,7 +172,7 @@ def _has_untested_parts(node: ast.AST) -> bool:
         case ast.JoinedStr():
             return True
         case ast.Call():
-            return ast.unparse(node.func) == "cast"
+            return isinstance(node.func, ast.Name) and node.func.id == "cast"
         case ast.keyword():
             return node.arg == "metavar"
         case ast.Slice():
@@ -183,8 +185,10 @@ def choose(modules: Sequence[str], count: int, seed: int) -> dict[str, list[Chan
     """Return at most `count` changes of each module."""
     chosen = {}
     for module in modules:
-        possible = changes(module, (ROOT / "mcp_ref" / module).read_text("utf-8"))
-        chosen[module] = random.Random(f"{seed} {module}").sample(possible, min(count, len(possible)))
+        source = (ROOT / "mcp_ref" / module).read_text("utf-8")
+        possible = all_replacements(source)
+        few = random.Random(f"{seed} {module}").sample(possible, min(count, len(possible)))
+        chosen[module] = [change(module, source, *each) for each in few]
     return chosen
 
 
@@ -192,15 +196,13 @@ def sample(number: int, seed: int) -> dict[str, list[Change]]:
     """Return so many changes of the whole package, by module."""
     package = ROOT / "mcp_ref"
     modules = sorted(path.relative_to(package).as_posix() for path in package.rglob("*.py"))
-    possible = [
-        change
-        for module in modules
-        if not module.startswith(NOT_SAMPLED)
-        for change in changes(module, (package / module).read_text("utf-8"))
-    ]
+    sources = {
+        module: (package / module).read_text("utf-8") for module in modules if not module.startswith(NOT_SAMPLED)
+    }
+    possible = [(module, each) for module, source in sources.items() for each in all_replacements(source)]
     chosen: dict[str, list[Change]] = {}
-    for change in random.Random(f"{seed} sample").sample(possible, number):
-        chosen.setdefault(change.module, []).append(change)
+    for module, each in random.Random(f"{seed} sample").sample(possible, number):
+        chosen.setdefault(module, []).append(change(module, sources[module], *each))
     return dict(sorted(chosen.items()))
 
 
