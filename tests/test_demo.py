@@ -21,19 +21,19 @@ from mcp_ref.demo.authorization import STEPS, DemoAuthorizationServer
 from mcp_ref.demo.screen import PURPOSE, Screen
 from mcp_ref.lib.http.message import Headers, HttpRequest
 from mcp_ref.revisions import LEGACY, METHODS
+from tests.forked_python import forked, forking_script
 from tests.settings import ROOT
 
 
-def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | None = None, **variables: str) -> str:
-    """Run the demo with the standard library alone, and return its output."""
+def demo(folder: Path, command: list[str], variables: dict[str, str]) -> str:
+    """Run the demo, and return its output."""
     environment = {
         name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "NO_COLOR", "COLUMNS")
     }
-    if path is not None:
-        environment["PYTHONPATH"] = str(path)
+    variables |= {"COLUMNS": "80", "PYTHONWARNINGS": "error"}
     done = subprocess.run(
-        [sys.executable, "-S", "-W", "error", "-m", package, "demo", *options], cwd=folder, env=environment | variables,
-        capture_output=True, text=True, encoding="utf-8", timeout=60, check=False,
+        command, cwd=folder, env=environment | variables, capture_output=True, text=True, encoding="utf-8", timeout=60,
+        check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stdout[-1000:] + done.stderr
     assert done.stderr == ""
@@ -42,16 +42,21 @@ def demo(folder: Path, *options: str, package: str = "mcp_ref", path: Path | Non
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """Return the output of the demo over each transport, over HTTP from a zip file. It runs twice at the same time."""
+    """Return the output of the demo over each transport. Both run at the same time.
+
+    Over HTTP, it runs from a zip file with the standard library alone. Over pipes, it starts a server for each chapter,
+    by a fork.
+    """
     archive = tmp_path_factory.mktemp("demo") / "an app.zip"
     with zipfile.ZipFile(archive, "w") as bundle:
         bundle.mkdir("app")
         bundle.mkdir("app/_vendor")  # Python finds a folder without `__init__.py` only by its entry
         for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
             bundle.write(path, Path("app", "_vendor", "protocol", path.relative_to(ROOT / "mcp_ref")))
+    from_zip = [sys.executable, "-S", "-m", "app._vendor.protocol", "demo", "--http"]
     ways: dict[str, Callable[[], str]] = {
-        "http": lambda: demo(archive.parent, "--http", package="app._vendor.protocol", path=archive, COLUMNS="80"),
-        "pipes": lambda: demo(ROOT, COLUMNS="80"),
+        "http": lambda: demo(archive.parent, from_zip, {"PYTHONPATH": str(archive)}),
+        "pipes": lambda: demo(ROOT, forked("-m", "mcp_ref", "demo"), forking_script(archive.parent)),
     }
     with ThreadPoolExecutor(2) as pool:
         return dict(zip(ways, pool.map(lambda run: run(), ways.values()), strict=True))

@@ -136,7 +136,7 @@ def replacements(node: ast.AST) -> Iterator[tuple[ast.expr | ast.stmt, ast.AST]]
 
 @cache
 def all_replacements(source: str) -> list[tuple[ast.expr | ast.stmt, ast.AST]]:
-    """Return all parts inside functions that can change, except annotations, docstrings and parts that no test checks."""
+    """Return all replacements inside functions, except in annotations, docstrings and parts that no test checks."""
     found: list[tuple[ast.expr | ast.stmt, ast.AST]] = []
 
     def visit(node: ast.AST, is_in_function: bool) -> None:
