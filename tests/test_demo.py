@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import os
+import py_compile
 import re
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from mcp_ref.lib.http.message import Headers, HttpRequest
 from mcp_ref.revisions import LEGACY, METHODS
 from tests.forked_python import forked, forking_script
 from tests.settings import ROOT
+from tests.sources import PACKAGE, modules
 
 
 def demo(folder: Path, command: list[str], variables: dict[str, str]) -> str:
@@ -51,8 +53,12 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     with zipfile.ZipFile(archive, "w") as bundle:
         bundle.mkdir("app")
         bundle.mkdir("app/_vendor")  # Python finds a folder without `__init__.py` only by its entry
-        for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
-            bundle.write(path, Path("app", "_vendor", "protocol", path.relative_to(ROOT / "mcp_ref")))
+        bytecode = archive.with_name("bytecode")
+        for path in modules():
+            name = Path("app", "_vendor", "protocol", path.relative_to(PACKAGE))
+            bundle.write(path, name)
+            py_compile.compile(str(path), str(bytecode), str(name))
+            bundle.write(bytecode, name.with_suffix(".pyc"))  # or each server of the demo would compile the package
     from_zip = [sys.executable, "-S", "-m", "app._vendor.protocol", "demo", "--http"]
     ways: dict[str, Callable[[], str]] = {
         "http": lambda: demo(archive.parent, from_zip, {"PYTHONPATH": str(archive)}),
