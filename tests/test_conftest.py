@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.forked_python import forked
 from tests.settings import ROOT
 
 TESTS = """
@@ -65,7 +66,7 @@ def test_variable_of_the_environment_that_a_test_leaves_is_an_error_and_the_next
     tmp_path: Path,
 ) -> None:
     (tmp_path / "test_leaves.py").write_text(LEAVES_A_VARIABLE)
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-c", "pyproject.toml", str(tmp_path)]
+    command = forked("-m", "pytest", "-q", "-p", "tests.conftest", "-c", "pyproject.toml", str(tmp_path))
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60)
     assert "3 passed, 1 error" in done.stdout and "changed variables of the environment: ['LEFT']" in done.stdout
 
@@ -76,7 +77,7 @@ def test_exitfirst_ends_a_run_whose_other_worker_survives_the_interrupt(tmp_path
     os.mkfifo(fifo)
     (tmp_path / "test_catches.py").write_text(CATCHES_INTERRUPT.format(fifo=str(fifo)))
     (tmp_path / "test_fails.py").write_text(FAILS.format(fifo=str(fifo)))
-    command = [sys.executable, "-m", "pytest", "-qx", "-p", "tests.conftest", "-c", "pyproject.toml", str(tmp_path)]
+    command = forked("-m", "pytest", "-qx", "-p", "tests.conftest", "-c", "pyproject.toml", str(tmp_path))
     environment = {**os.environ, "MCP_REF_WORKERS": "2"}
     done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60)
     assert "1 failed" in done.stdout and "Traceback" not in done.stderr, done

@@ -14,7 +14,7 @@ from typing import Literal
 
 from mcp_ref import Client, Implementation
 from mcp_ref.revisions import LEGACY, REVISIONS, Revision
-from tests.forked_python import python
+from tests.forked_python import quick_python
 from tests.settings import ROOT
 
 README = ROOT / "README.md"
@@ -54,7 +54,7 @@ async def call(server: list[str] | str, revision: Revision, written: Written) ->
 async def over_pipes(source: str, revision: Revision) -> str:
     """Return the frames of one call over pipes, one line each."""
     written = Written()
-    await call(python(source), revision, written)
+    await call(quick_python(source), revision, written)
     return "\n".join(written.lines)
 
 

@@ -24,14 +24,22 @@ def record_command(path: Path | str, *command: str, options: Sequence[str] = ())
     return [sys.executable, "-m", "mcp_ref", "record", *options, str(path), "--", *command]
 
 
-def quick_record_command(path: Path | str, *command: str) -> list[str]:
+def quick_record_command(path: Path | str, *command: str, options: Sequence[str] = ()) -> list[str]:
     """Return a command like that of `record_command`, for a process that starts quickly."""
-    return forked(*record_command(path, *command)[1:])
+    return forked(*record_command(path, *command, options=options)[1:])
 
 
-def start(path: Path | str, *command: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+def start(path: Path | str, *command: str) -> subprocess.Popen[bytes]:
     """Start a server behind the recorder, as a host does."""
-    words = record_command(path, *command, options=options)
+    return _with_pipes(record_command(path, *command))
+
+
+def quick_start(path: Path | str, *command: str, options: Sequence[str] = ()) -> subprocess.Popen[bytes]:
+    """Do the same by a fork, for a test that needs neither the process id nor the signals of the server."""
+    return _with_pipes(quick_record_command(path, *command, options=options))
+
+
+def _with_pipes(words: list[str]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     return subprocess.Popen(words, stdin=pipe, stdout=pipe, stderr=pipe, bufsize=0, cwd=HOME)
 

@@ -256,7 +256,7 @@ async def test_as_test_writes_a_module_that_passes_with_the_recorded_server(tmp_
     assert done.stderr == "the module needs pytest, and the server that its line SERVER names\n"
     source = tmp_path / "test_talk.py"
     source.write_text(done.stdout)
-    words = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(source)]
+    words = forked("-m", "pytest", "-q", "-p", "no:cacheprovider", "-c", "/dev/null", str(source))
     passed = subprocess.run(words, cwd=HOME, capture_output=True, text=True, timeout=60, check=False)
     assert passed.returncode == 0, passed.stdout
 

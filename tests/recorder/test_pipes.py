@@ -20,7 +20,17 @@ from typing import IO
 import pytest
 
 from mcp_ref.check.recording import End, ErrorOutput, Frame, Gap
-from tests.recorder.recordings import ECHO, events_of, frames, hostile, record_command, start, wait_until, writers
+from tests.recorder.recordings import (
+    ECHO,
+    events_of,
+    frames,
+    hostile,
+    quick_start,
+    record_command,
+    start,
+    wait_until,
+    writers,
+)
 from tests.settings import HOME
 
 INPUTS = int(os.environ.get("MCP_REF_HOSTILE_INPUTS", "300"))
@@ -62,7 +72,7 @@ def test_record_passes_hostile_bytes_in_both_directions_and_can_rebuild_them(tmp
     for run in range(-(-INPUTS // per_run)):
         path = tmp_path / f"{run}.jsonl"
         pieces = [hostile(221_125 + run * per_run + number) for number in range(per_run)]
-        output, errors = exchange(start(path, *ECHO, options=["--with-secrets"]), pieces)
+        output, errors = exchange(quick_start(path, *ECHO, options=["--with-secrets"]), pieces)
         sent = b"".join(pieces)
         assert (hashlib.sha256(output).digest(), errors) == (hashlib.sha256(sent).digest(), b"")
         events = events_of(path)
@@ -70,7 +80,7 @@ def test_record_passes_hostile_bytes_in_both_directions_and_can_rebuild_them(tmp
 
 
 def test_record_passes_half_a_line_before_the_rest_exists(tmp_path: Path) -> None:
-    with start(tmp_path / "a.jsonl", *ECHO) as process:
+    with quick_start(tmp_path / "a.jsonl", *ECHO) as process:
         assert process.stdin is not None and process.stdout is not None
         for piece in (b'{"jso', b"\xff", b"n"):
             process.stdin.write(piece)
@@ -84,7 +94,7 @@ def test_record_passes_half_a_line_before_the_rest_exists(tmp_path: Path) -> Non
 
 def test_record_passes_exit_code_standard_error_and_closed_input(tmp_path: Path) -> None:
     source = "import sys; n = len(sys.stdin.buffer.read()); sys.stderr.write('warning\\nand more'); sys.exit(n)"
-    process = start(tmp_path / "a.jsonl", *python(source))
+    process = quick_start(tmp_path / "a.jsonl", *python(source))
     output, errors = exchange(process, [b"seven.."])
     assert (process.returncode, output, errors) == (7, b"", b"warning\nand more")
     events = events_of(tmp_path / "a.jsonl")
@@ -215,7 +225,7 @@ def test_record_closes_the_output_of_a_server_that_nobody_reads(tmp_path: Path) 
 @pytest.mark.attack("recording-stops-conversation")
 def test_record_to_a_full_disk_goes_on_and_says_so_at_the_end() -> None:
     pieces = [hostile(seed) for seed in range(50)]
-    output, errors = exchange(start("/dev/full", *ECHO), pieces)
+    output, errors = exchange(quick_start("/dev/full", *ECHO), pieces)
     assert output == b"".join(pieces)
     assert b"events are missing in the recording" in errors
 
@@ -227,7 +237,7 @@ def test_record_to_a_pipe_whose_reader_is_missing_or_sleeps_goes_on(tmp_path: Pa
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK) if is_read else None
     pieces = [random.Random(seed).randbytes(10_000) for seed in range(20)]  # more than a pipe holds
-    output, errors = exchange(start(path, *ECHO), pieces)
+    output, errors = exchange(quick_start(path, *ECHO), pieces)
     assert output == b"".join(pieces)
     assert (b"missing in the recording" if is_read else b"runs without a recording") in errors
     if reader is not None:
@@ -235,13 +245,13 @@ def test_record_to_a_pipe_whose_reader_is_missing_or_sleeps_goes_on(tmp_path: Pa
 
 
 def test_record_to_a_folder_that_does_not_exist_runs_the_server_without_a_recording(tmp_path: Path) -> None:
-    process = start(tmp_path / "none" / "a.jsonl", *ECHO)
+    process = quick_start(tmp_path / "none" / "a.jsonl", *ECHO)
     output, errors = exchange(process, [PING])
     assert output == PING and b"runs without a recording" in errors and process.returncode == 0
 
 
 def test_record_of_a_program_that_does_not_exist_says_so(tmp_path: Path) -> None:
-    process = start(tmp_path / "a.jsonl", "no-such-program")
+    process = quick_start(tmp_path / "a.jsonl", "no-such-program")
     _, errors = exchange(process, [])
     assert process.returncode == 127 and b"no-such-program" in errors
     assert not (tmp_path / "a.jsonl").exists()
@@ -250,7 +260,7 @@ def test_record_of_a_program_that_does_not_exist_says_so(tmp_path: Path) -> None
 def test_record_stops_at_its_maximum_size_and_counts_the_rest(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     line = b'"' + b"x" * 200_000 + b'"\n'
-    output, _ = exchange(start(path, *ECHO, options=["--max-mb", "1"]), [line] * 20)
+    output, _ = exchange(quick_start(path, *ECHO, options=["--max-mb", "1"]), [line] * 20)
     assert output == line * 20
     events = events_of(path)
     gaps = [event for event in events if isinstance(event, Gap)]
@@ -287,7 +297,7 @@ def test_record_writes_no_secret(tmp_path: Path) -> None:
         b'{"params": {"arguments": {"password": "hunter2-a"}}}\n', b"token: hunter2-b\n", b'{"api_key": "hunter2-c',
     ]  # fmt: skip
     source = "import sys; sys.stdin.read(); print('the password is hunter2-d', file=sys.stderr)"
-    exchange(start(path, *python(source), "--token=hunter2-e", "--api-key", "hunter2-f"), lines)
+    exchange(quick_start(path, *python(source), "--token=hunter2-e", "--api-key", "hunter2-f"), lines)
     assert len(events_of(path)) == 6
     assert b"hunter2" not in path.read_bytes()
 
@@ -297,7 +307,7 @@ def test_record_keeps_an_existing_file_and_writes_a_new_one_for_its_owner_only(t
     path, target = tmp_path / "a.jsonl", tmp_path / "target"
     path.write_text("mine")
     (tmp_path / "a-2.jsonl").symlink_to(target)
-    exchange(start(path, *ECHO), [PING])
+    exchange(quick_start(path, *ECHO), [PING])
     events_of(tmp_path / "a-3.jsonl")
     assert path.read_text() == "mine" and not target.exists()
     assert (tmp_path / "a-3.jsonl").stat().st_mode & 0o777 == 0o600

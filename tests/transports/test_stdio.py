@@ -31,7 +31,7 @@ from mcp_ref.jsonrpc.messages import (
 )
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
 from mcp_ref.transports.stdio.server import StdioServerTransport
-from tests.forked_python import python
+from tests.forked_python import python, quick_python
 from tests.messages import initialize, notification, request, result_of, stateless_request
 from tests.settings import HOME, PATIENCE, run
 
@@ -85,8 +85,12 @@ if __name__ == "__main__":
 """
 
 
-def server_command(prefix: str = "") -> list[str]:
-    return python(prefix + SERVER)
+def server_command() -> list[str]:
+    return python(SERVER)
+
+
+def quick_server_command(prefix: str = "") -> list[str]:
+    return quick_python(prefix + SERVER)
 
 
 def lines_of(messages: list[Object]) -> bytes:
@@ -95,7 +99,7 @@ def lines_of(messages: list[Object]) -> bytes:
 
 def talk(messages: list[Object], env: dict[str, str] | None = None) -> list[Object]:
     """Feed messages to a server's stdin, close it, and give what came out of its stdout."""
-    command, feed = server_command(), lines_of(messages)
+    command, feed = quick_server_command(), lines_of(messages)
     done = subprocess.run(command, input=feed, capture_output=True, timeout=20, check=True, env=env)
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -202,9 +206,9 @@ def test_stdio_server_input_and_output_may_be_files_or_a_socket(tmp_path: Path) 
     messages = [*HANDSHAKE, request("ping", id=9)]
     (tmp_path / "in").write_bytes(lines_of(messages))
     with open(tmp_path / "in", "rb") as source, open(tmp_path / "out", "wb") as sink:
-        subprocess.run(server_command(), stdin=source, stdout=sink, timeout=20, check=True)
+        subprocess.run(quick_server_command(), stdin=source, stdout=sink, timeout=20, check=True)
     over_files = [json.loads(line) for line in (tmp_path / "out").read_bytes().splitlines()]
-    for answers in (over_files, talk_over_a_socket(server_command(), messages)):
+    for answers in (over_files, talk_over_a_socket(quick_server_command(), messages)):
         assert [answer["id"] for answer in answers] == ["init", 9]
 
 
@@ -293,7 +297,9 @@ async def test_client_of_a_command_without_a_server_says_why_it_cannot_connect(
 
 
 async def test_text_that_a_server_prints_is_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
-    async with Client(server_command("print('Starting up ...', 7, flush=True)\nprint(42, flush=True)\n")) as client:
+    async with Client(
+        quick_server_command("print('Starting up ...', 7, flush=True)\nprint(42, flush=True)\n")
+    ) as client:
         await client.ping()
     advice = "if a `print` in the server wrote this, print to standard error"
     assert [record.getMessage() for record in caplog.records if record.name.startswith("mcp_ref")] == [
@@ -414,7 +420,7 @@ async def test_connect_and_close_may_happen_in_different_tasks_and_close_many_ti
 
 async def test_stdio_client_reads_all_of_the_standard_error_and_keeps_its_end() -> None:
     seen: list[bytes] = []
-    async with Client(server_command(), on_stderr=seen.append) as client:
+    async with Client(quick_server_command(), on_stderr=seen.append) as client:
         result = await client.call_tool("chatter", {"size": 1_000_000})
         assert result.structured_content == 1_000_000
         transport = client.session.transport
@@ -440,13 +446,13 @@ async def test_stdio_server_inherits_only_the_listed_variables_and_those_of_the_
 
 
 async def test_large_messages_pass_both_ways() -> None:
-    async with Client(server_command()) as client:
+    async with Client(quick_server_command()) as client:
         text = "\u00e9" * 500_000
         assert (await client.call_tool("echo", {"text": text})).text == text
 
 
 async def test_stdio_response_over_the_maximum_line_fails_its_call_and_the_next_one_works() -> None:
-    async with Client(StdioClientTransport(server_command(), max_line=10_000)) as client:
+    async with Client(StdioClientTransport(quick_server_command(), max_line=10_000)) as client:
         with pytest.raises(InvalidMessage, match="longer than 10000 bytes"):
             await client.call_tool("echo", {"text": "x" * 20_000})
         await client.ping()
