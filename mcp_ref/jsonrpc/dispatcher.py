@@ -15,7 +15,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sized
 from contextvars import Context, copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
@@ -64,12 +64,12 @@ class Limits(CheckedFields):
 DEFAULT_LIMITS: Final = Limits()  # for each connection that sets none of its own
 
 
-@dataclass(slots=True, eq=False)
 class _ActiveRequest:
-    got_slot: asyncio.Future[bool] | None  # the result of `RequestQueue.add`; None if a slot was free at once
-    task: asyncio.Task[None] | None = None  # runs `Dispatcher._run`
-    running: bool = False  # True as soon as the first line of `_run` has run
-    cancelled: bool = False
+    def __init__(self, got_slot: asyncio.Future[bool] | None) -> None:
+        self.got_slot = got_slot  # the result of `RequestQueue.add`; None if a slot was free at once
+        self.task: asyncio.Task[None] | None = None  # runs `Dispatcher._run`
+        self.running = False  # True as soon as the first line of `_run` has run
+        self.cancelled = False
 
     def stop(self) -> None:
         """Cancel the request. If its task has not begun, only set a flag, because `_run` must still free the id."""
@@ -78,13 +78,13 @@ class _ActiveRequest:
             self.task.cancel()
 
 
-@dataclass(eq=False)
 class _ReceivedBatch:
     """The responses to one received batch, which are sent as one array when no member is `unfinished`."""
 
-    related: RequestId | None  # id of the first request in the batch, on whose stream the array is sent
-    unfinished: int = 1  # starts at 1, so that nothing is sent while the loop over the members runs
-    responses: list[Message | Malformed] = field(default_factory=list)
+    def __init__(self, related: RequestId | None) -> None:
+        self.related = related  # id of the first request in the batch, on whose stream the array is sent
+        self.unfinished = 1  # starts at 1, so that nothing is sent while the loop over the members runs
+        self.responses: list[Message | Malformed] = []
 
 
 class Dispatcher(Requester):

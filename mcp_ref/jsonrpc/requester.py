@@ -16,7 +16,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Coroutine
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Protocol
 
@@ -64,17 +63,17 @@ class MessageTransport(Protocol):
         return None
 
 
-@dataclass(slots=True, eq=False)
 class Pending:
     """A request that we sent and that has no response yet."""
 
-    method: str
-    limit: TimeLimit  # restarted by progress notifications
-    on_progress: Callable[[object], None] | None
-    outcome: Object | Exception | None = None  # the result, or the error to raise; None until one of them has come
-    unusable: str = ""  # the fault of the last response without a usable id, which may be meant for this request
-    arrival: asyncio.Future[None] | None = None  # done when `outcome` is set; the caller waits for it
-    in_round_trip: bool = False  # True while the caller runs a `round_trip` instead
+    def __init__(self, method: str, limit: TimeLimit, on_progress: Callable[[object], None] | None) -> None:
+        self.method = method
+        self.limit = limit  # restarted by progress notifications
+        self.on_progress = on_progress
+        self.outcome: Object | Exception | None = None  # the result, or the error to raise, once one has come
+        self.unusable = ""  # the fault of the last response without a usable id, which may be meant for this request
+        self.arrival: asyncio.Future[None] | None = None  # done when `outcome` is set; the caller waits for it
+        self.in_round_trip = False  # True while the caller runs a `round_trip` instead
 
     def end(self, outcome: Object | Exception) -> None:
         """Return a result to the caller, or raise an error in it, unless an earlier one has come."""
