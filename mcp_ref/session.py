@@ -17,7 +17,6 @@ import asyncio
 import functools
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, TypeVar, cast
 
 from .basic.cancellation import UNCANCELLABLE, CancelledNotificationParams
@@ -48,11 +47,9 @@ Handler = Callable[..., Awaitable[object]]
 Role = Literal["client", "server"]
 
 
-@dataclass(slots=True, eq=False)
 class Route:  # how a session serves one method
-    method: Method
-    params_type: type
-    handler: Handler
+    def __init__(self, method: Method, params_type: type, handler: Handler) -> None:
+        self.method, self.params_type, self.handler = method, params_type, handler
 
 
 @functools.lru_cache(maxsize=64)  # cached, so that sessions which send the same methods share one set
