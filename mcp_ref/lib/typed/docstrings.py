@@ -9,10 +9,10 @@ from __future__ import annotations
 import inspect
 import re
 
+_GOOGLE = ("Args:", "Arguments:", "Parameters:", "Params:", "Keyword Args:", "Keyword Arguments:", "Other Parameters:")
+_NUMPY = ("Parameters", "Other Parameters")
 # compiled by `re` at their first use, because a server seldom uses more than one convention
-_GOOGLE = r"(Args|Arguments|Parameters|Params|Keyword Args|Keyword Arguments|Other Parameters):\s*$"
 _GOOGLE_ENTRY = r"\*{0,2}(\w+)\s*(?:\(.*?\))?\s*:(?:\s+(.*)|$)"  # name (int): text
-_NUMPY = r"(Other )?Parameters\s*$"
 _NUMPY_ENTRY = r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$"  # group 2 is empty: the text is on the next lines
 _UNDERLINE = r"-{3,}\s*$"
 _REST = r":(param|parameter|arg|argument|key|keyword|type)\s+(?:[^:]*\s)?\*{0,2}(\w+)\s*:\s*(.*)$"  # :param int x: text
@@ -30,15 +30,16 @@ def read_docstring(text: str | None) -> tuple[str, dict[str, str]]:
     found: dict[str, str] = {}
     at = 0
     while at < len(lines):  # each round takes a block about parameters, or one line
-        if re.match(_GOOGLE, lines[at]):
+        line = lines[at].rstrip()
+        if line in _GOOGLE:
             end = _end_of_block(lines, at + 1)
             # an empty line first, because `cleandoc` ignores the first line's indentation
             block = inspect.cleandoc("\n".join(["", *lines[at + 1 : end]])).splitlines()
             _read_entries(block, _GOOGLE_ENTRY, found)
-        elif re.match(_NUMPY, lines[at]) and _is_underlined(lines, at):
+        elif line in _NUMPY and _is_underlined(lines, at):
             end = _end_of_section(lines, at + 2)
             _read_entries(lines[at + 2 : end], _NUMPY_ENTRY, found)
-        elif field := re.match(_REST, lines[at]):
+        elif line.startswith(":") and (field := re.match(_REST, line)):
             end = _end_of_block(lines, at + 1)
             if field[1] != "type":
                 found[field[2]] = _join_lines(field[3], *lines[at + 1 : end])
