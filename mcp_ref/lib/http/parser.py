@@ -73,8 +73,6 @@ class RequestParser:
         """The received bytes that are not yet part of a request."""
         self.head: RequestHead | None = None
         """The head of the current request, while its body is incomplete."""
-        self.must_send_continue = False
-        """True if the client waits for a 100 (Continue) before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits, self._parse_small = limits, parse_small or parse_request_head
         self._search_from = 0  # the position at which the search for the end of a head continues
@@ -85,6 +83,11 @@ class RequestParser:
     def body_bytes(self) -> int:
         """Number of bytes of the current request's body that have arrived."""
         return len(self._body) + len(self.buffer)
+
+    @property
+    def must_send_continue(self) -> bool:
+        """True if the client waits for a 100 (Continue) before it sends the current request's body."""
+        return self.head is not None and self.head.expects_continue and not self.buffer
 
     def clear(self) -> None:
         """Drop all bytes, because the connection takes no further request."""
@@ -119,8 +122,6 @@ class RequestParser:
             head = self._parse_head()
         if head is not None:
             self._search_from = 0
-            self._check_body_size(head.length)
-            self.must_send_continue = head.expects_continue and not self.buffer
             self.head = head
         return head
 
@@ -142,12 +143,13 @@ class RequestParser:
             return None
         raw = bytes(buffer[:size])
         del buffer[:size]
-        if len(raw) > MAX_CACHED_HEAD_SIZE:
-            return parse_request_head(raw, self._limits.header_count)
-        head = self._parse_small(raw, self._limits.header_count)
-        if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
-            self.cached_heads.clear()
-        self.cached_heads[raw] = head
+        is_small = size <= MAX_CACHED_HEAD_SIZE
+        head = (self._parse_small if is_small else parse_request_head)(raw, self._limits.header_count)
+        self._check_body_size(head.length)  # before the head is cached, so that a cached head needs no further check
+        if is_small:
+            if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
+                self.cached_heads.clear()
+            self.cached_heads[raw] = head
         return head
 
     def _take_chunks(self) -> bytes | None:
