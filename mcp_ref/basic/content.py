@@ -216,10 +216,10 @@ def write_structured_content(wire: Object, is_null: bool, revision: Revision) ->
 
 def read_structured_content(wire: Object, revision: Revision) -> Object:
     """Return a tool's result, with `structuredNull` if its content is null. Raise ShapeError for a forbidden type."""
-    data = wire.get("structuredContent")
-    if data is not None and type(data) is not dict and not revision.structured_content_is_any_json:
+    data, is_any_json = wire.get("structuredContent"), revision.structured_content_is_any_json
+    if not is_any_json and data is not None and type(data) is not dict:
         raise ShapeError("an object", data, "structuredContent")
-    is_null = data is None and "structuredContent" in wire and revision.structured_content_is_any_json
+    is_null = is_any_json and data is None and "structuredContent" in wire
     if is_null or "structuredNull" in wire:  # a peer's own member of this name must not set our field
         return {**wire, "structuredNull": is_null}
     return wire

@@ -69,7 +69,7 @@ class ClientCapabilities:
     extensions: Annotated[Object | None, Availability(since=R2026_07_28)] = None
 
     def to_wire(self, wire: Object, revision: Revision) -> Object:
-        if not revision.sampling_tools and "sampling" in wire:  # early revisions know both features as {}
+        if not revision.sampling_tools and "sampling" in wire:  # earlier revisions declare a feature just as {}
             wire["sampling"] = {}
         if not revision.elicitation_modes and "elicitation" in wire:
             wire["elicitation"] = {}

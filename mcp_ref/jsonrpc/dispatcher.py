@@ -158,7 +158,7 @@ class Dispatcher(Requester):
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
             refusal = invalid_request("only revision 2025-03-26 has batches; send each message alone")
             invalid = [each for each in batch.messages if isinstance(each, Malformed) and each.expects_no_response]
-            for response in (*responses, *invalid):  # no other responses come to our requests with these ids
+            for response in (*responses, *invalid):  # fail our requests with these ids: they get no other response
                 self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
             return self._refuse(refusal, None)
         received = _ReceivedBatch(next((member.id for member in batch.messages if isinstance(member, Request)), None))
