@@ -525,7 +525,7 @@ transports/stdio/server.py
     StdioServerTransport.start: loop.connect_write_pipe(lambda: _OutputP =>
         The event loop registers the descriptor at once.
 transports/streamable_http/checks.py
-    _begin_later: rest => HTTP_HANDLER
+    _serve_later: rest => HTTP_HANDLER
     _finish: rest => HTTP_HANDLER
 transports/streamable_http/client.py
     StreamableHttpClientTransport._close: deleting => The time limit `DELETE_SECONDS`.

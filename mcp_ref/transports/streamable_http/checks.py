@@ -3,23 +3,21 @@
 The server makes the checks in this order, and responds to the first failure with an HTTP status and a JSON-RPC error
 without an id. (In the modern era, server.py makes check 8 of a POST after reading the body, so this error has an id.)
 
-    1  no header of `UNIQUE_HEADERS` is sent twice           400
-    2  `Host` is a name of this server                       403
-    3  `Origin`, if present, is allowed                      403
-    4  the endpoint supports the HTTP method                 405
-    5  the caller is authenticated by `authenticate`, the    401, or 400, 403, 503
-       server's option, or by a valid access token
-    6  POST: the content type is JSON, without compression   415
-    7  POST: the client accepts JSON or events; GET: events  406
-    8  the server supports the revision                      400
+    1  no header of `UNIQUE_HEADERS` is sent twice                        400
+    2  `Host` is a name of this server                                    403
+    3  `Origin`, if present, is allowed                                   403
+    4  the endpoint supports the HTTP method                              405
+    5  the caller passes the option `authenticate`, or has a valid token  401, or 400, 403, 503
+    6  POST: the content type is JSON, without compression                415
+    7  POST: the client accepts JSON or events; GET: events               406
+    8  the server supports the revision                                   400
 
 Reasons:
-- 1: if a header is sent twice, a proxy may use the first value and the server the second, so an attacker could name one
-  session or origin to the proxy, and another one to the server.
+- 1: a proxy may use the first value and the server the second, so an attacker could show them two sessions or origins.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
-  to the server and read the responses. But each request has the header `Host: evil.example`, and each POST has the
-  page's `Origin`, so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
+  to the local server and read the responses. But they all name evil.example in `Host`, and each POST in `Origin`, too,
+  so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
 - 6: a browser lets every web page send a form or plain text to every server. Before it lets a page send JSON, it asks
   the server for permission (a preflight request), which this server gives only to allowed origins.
 
@@ -87,7 +85,7 @@ def unknown_session() -> HttpRefusal:
 
 @dataclass(slots=True)
 class CheckedRequest:
-    """The head of a request that has passed checks 1 to 4."""
+    """The head of a request that has passed checks 1 to 4. Requests with the same head share this object."""
 
     checks: RequestChecks
     method: str
@@ -95,13 +93,12 @@ class CheckedRequest:
     session_id: str | None
     revision: str | None  # the value of the header `MCP-Protocol-Version`
     may_be_modern: bool  # True if that header names a modern revision or an unknown one
-    session_failure: HttpRefusal | None  # the failure of check 8 if the body turns out to belong to a session
+    session_failure: HttpRefusal | None  # the failure of check 8, raised if the message belongs to a session
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
     deferred_failure: HttpRefusal | None  # the first one of checks 6 to 8, raised after check 5 (authentication)
-    compared_fields: tuple[str, str, str | None] | None = None
-    """The `mirrored_fields` of the last body that matched these headers. A body with the same fields matches, too."""
+    compared_fields: tuple[str, str, str | None] | None = None  # `mirrored_fields` of the last body that matched
 
 
 Serve = Callable[[Exchange, CheckedRequest, Access], Rest]
@@ -141,12 +138,12 @@ class RequestChecks:
             if request.method == "OPTIONS":
                 exchange.respond(204, self.preflight(request, checked), b"")
                 return None
-            # If there is nothing to wait for, begin at once, without the coroutine `_begin_later`.
-            can_begin = authorize is None and checked.deferred_failure is None and exchange.take_body()
-            if can_begin and len(request.body) <= LARGE_MESSAGE:
-                rest = _begin(exchange, checked, Access(), serve)
+            # If there is nothing to wait for, serve at once, without the coroutine `_serve_later`.
+            is_ready = authorize is None and checked.deferred_failure is None and exchange.take_body()
+            if is_ready and len(request.body) <= LARGE_MESSAGE:
+                rest = _serve_with(Access(), exchange, checked, serve)
             else:
-                rest = _begin_later(exchange, checked, authorize, serve)
+                rest = _serve_later(exchange, checked, authorize, serve)
         except (HttpRefusal, AccessRefused) as refused:
             refuse(exchange, refused, cors)
             return None
@@ -248,19 +245,19 @@ class RequestChecks:
         return parts.scheme in ("http", "https") and _without_port(parts.netloc) in LOOPBACK
 
 
-async def _begin_later(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:
+async def _serve_later(exchange: Exchange, checked: CheckedRequest, authorize: Authorize | None, serve: Serve) -> None:
     access = await authorize(exchange.request) if authorize is not None else Access()
     if checked.deferred_failure is not None:
         raise checked.deferred_failure.copy()
     await exchange.read_body()
     if len(exchange.request.body) > LARGE_MESSAGE:
         await take_turn_to_start()
-    rest = _begin(exchange, checked, access, serve)
+    rest = _serve_with(access, exchange, checked, serve)
     if rest is not None:
         await rest
 
 
-def _begin(exchange: Exchange, checked: CheckedRequest, access: Access, serve: Serve) -> Rest:
+def _serve_with(access: Access, exchange: Exchange, checked: CheckedRequest, serve: Serve) -> Rest:
     request = exchange.request
     access.headers, access.address = request.headers, request.client
     access.caller = access.id or (network_of(request.client[0]) if request.client is not None else "")
@@ -277,7 +274,7 @@ async def _finish(rest: Coroutine[object, object, None], exchange: Exchange, cor
 
 def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: HeaderList) -> None:
     # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
-    code = INVALID_REQUEST if refused.status < 500 else INTERNAL_ERROR  # after which a client may try again
+    code = INVALID_REQUEST if refused.status < 500 else INTERNAL_ERROR  # a client may try again after an internal one
     body = encode(ErrorResponse(None, Error(code, str(refused)), omit_id=True))
     exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], body)
 

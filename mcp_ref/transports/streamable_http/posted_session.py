@@ -27,7 +27,7 @@ class EndpointLimits(CheckedTimes):
     sessions: int = 10_000
     """Maximum number of sessions. A further one ends an idle session (not in HTTP+SSE), or gets 503."""
     sessions_per_caller: int = 1000
-    """Maximum number of sessions of one caller: a principal, or without one a remote address, such as a proxy's."""
+    """Maximum number of sessions of one caller: a principal or, without authentication, an address, even a proxy's."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
@@ -70,7 +70,7 @@ class SessionTransport(Transport):
 
     def __init__(self, access: Access, trace: Trace | None, shares: Shares) -> None:
         self.principal, self.caller = access.id, access.caller
-        self.shares_and_caller = (shares, access.caller)
+        self.shares_and_caller = (shares, access.caller)  # by which the dispatcher limits the requests in flight
         self._trace = trace
         self._receive: Receive | None = None
         self._end_report = EndReport()
@@ -80,10 +80,6 @@ class SessionTransport(Transport):
         self._receive = receive
         self.resume_reading()
         self._end_report.deliver_to(on_end)
-
-    def note_token(self, access: Access) -> None:
-        """Store the rights of the newest access token, for subscriptions whose own token has expired."""
-        self.latest_access = access.newest(self.latest_access)
 
     @property
     def is_paused(self) -> bool:

@@ -30,18 +30,7 @@ from ...lib.shares import Shares
 from ...revisions import LEGACY, find_revision
 from ..base import Begin, Trace, finish
 from ..trace import traced_exchange
-from .checks import (
-    JSON_HEADERS,
-    SESSION_HEADER,
-    SSE_HEADERS,
-    SSE_TYPE,
-    STREAMED_METHODS,
-    VERSION_HEADER,
-    Authorize,
-    CheckedRequest,
-    HttpRefusal,
-    RequestChecks,
-)
+from .checks import JSON_HEADERS, SSE_HEADERS, STREAMED_METHODS, Authorize, CheckedRequest, HttpRefusal, RequestChecks
 from .event_store import Event, MemoryEventStore, stream_of
 from .handover import shutting_down
 from .posted_session import EndpointLimits, Heartbeat, check_initialize
@@ -81,9 +70,7 @@ class StreamableHttpEndpoint:
         self._heartbeat = Heartbeat(min(limits.keep_alive, limits.session_idle), self._keep_alive)
 
     def handle(self, exchange: Exchange) -> Rest:
-        if self._trace is not None:
-            exchange = traced_exchange(exchange, self._trace)
-        return self._checks.guard(exchange, self._authorize, self._route)
+        return self._checks.guard(traced_exchange(exchange, self._trace), self._authorize, self._route)
 
     def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         # Not a coroutine function, because its frame would take memory while the response's stream is open.
@@ -133,18 +120,16 @@ class StreamableHttpEndpoint:
     def _post_in_session(self, exchange: Exchange, checked: CheckedRequest, message: Incoming, access: Access) -> Rest:
         session = None
         if checked.session_id is not None:
-            if checked.session_failure is not None:
-                raise checked.session_failure.copy()
             session = self._find_ready(checked.session_id)
-            if session is None:  # the session is unknown, or the message must wait for it
-                return self._wait_and_post(exchange, checked, access)
+            if session is None or checked.session_failure is not None:
+                return self._wait_and_post(exchange, checked, access)  # which finds the session, or refuses
             session.admit(access)
             self._heartbeat.start()
         frame = exchange.request.body
         errors = None if isinstance(message, Request) else _encoded_errors(message, session)
         if errors is not None:
             if session is not None and isinstance(message, Malformed) and message.expects_no_response:
-                session.receive(message, frame)  # an invalid response: the server's request fails
+                session.receive(message, frame)  # an invalid response, which makes our request fail
             # [2025-11-25 basic/transports#sending-messages-to-the-server] a refused message MUST get an HTTP error
             exchange.respond(400, [*JSON_HEADERS, *checked.cors], errors)
             return None
@@ -161,9 +146,9 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(400, f"a request with id {in_flight!r} is still in flight; use another id")
         if len(session.streams) >= self._limits.streams:
             raise HttpRefusal(429, f"the session has {self._limits.streams} streams already; wait for a response")
-        # No access for a batch, because one handler's refusal must not replace the results of the other requests.
-        access_of_one = access if isinstance(message, Request) else None
-        session.open_stream(ids).respond_to(exchange, checked, self._json_responses, access_of_one)
+        # Through the access, a handler can refuse the whole POST, which would lose the other responses of a batch.
+        refusable = access if isinstance(message, Request) else None
+        session.open_stream(ids).respond_to(exchange, checked, self._json_responses, refusable)
         session.was_used = True
         if self._keeps_requests:
             note_requests(session, message)
@@ -174,7 +159,7 @@ class StreamableHttpEndpoint:
     def _find_ready(self, id: str) -> HttpSession | None:
         session, leases = self.table.by_id.get(id), self.table.store.leases
         if session is None or session.is_paused or session.restoration is not None or not session.initialized.done():
-            return None  # `_wait_and_post` must load it, or wait for it
+            return None  # `_wait_and_post` loads it, or waits for it
         return session if leases is None or leases.has(id) else None
 
     async def _wait_and_post(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> None:
@@ -196,7 +181,7 @@ class StreamableHttpEndpoint:
             session.receive(message, exchange.request.body)
             await asyncio.shield(session.initialized)
         finally:
-            if not (session.initialized.done() and session.initialized.result()):  # (False after an error)
+            if not (session.initialized.done() and session.initialized.result()):  # also after an error response
                 self.table.end(session)
 
     async def _find_session(self, checked: CheckedRequest, access: Access) -> HttpSession:
@@ -220,12 +205,11 @@ class StreamableHttpEndpoint:
         match message:
             case Request():
                 return self._serve_stateless(exchange, checked, message, access)
-            case Notification():
+            case Notification():  # ignored, because in the modern era no notification of a client has a meaning
                 name, revision = checked.revision, find_revision(checked.revision)
                 if name is not None and (revision is None or revision in LEGACY):
-                    raise HttpRefusal(400, f"{VERSION_HEADER} must be a modern revision, not {name[:100]!r}")
-                # [2026-07-28 basic/transports/streamable-http#sending-messages] the server MUST send 202, no body. It
-                # ignores the notification, because in this revision no notification of a client has a meaning.
+                    raise HttpRefusal(400, f"MCP-Protocol-Version must be a modern revision, not {name[:100]!r}")
+                # [2026-07-28 basic/transports/streamable-http#sending-messages] the server MUST send 202, no body
                 exchange.respond(202, checked.cors, b"")
                 return None
             case Malformed():
@@ -245,7 +229,8 @@ class StreamableHttpEndpoint:
             if self.table.is_draining:
                 raise shutting_down()
             if not checked.accepts_sse:
-                raise HttpRefusal(406, f"Accept must list {SSE_TYPE}: the response to {request.method} is a stream")
+                why = f"Accept must list text/event-stream: the response to {request.method} is a stream"
+                raise HttpRefusal(406, why)
             accepts_sse, in_flight = True, self._subscriptions
         reply = StatelessExchange(exchange, request, checked, self._trace, accepts_sse, in_flight)
         try:
@@ -268,7 +253,7 @@ class StreamableHttpEndpoint:
             raise HttpRefusal(400, f"event {last!r:.102} is unknown in this session, or a later event was dropped")
         stream = session.streams.get(name)  # None after its end
         if stream is None and last is not None:
-            missed = add_error(session, name, last, missed)  # if a restart has ended the request of this stream
+            missed = add_error(session, name, last, missed)  # for a request that a restart of the server has ended
         response = exchange.stream(200, [*SSE_HEADERS, *checked.cors])
         if stream is None:
             return await _replay(session, response, missed)
@@ -298,7 +283,7 @@ async def _replay(session: HttpSession, response: StreamingResponse, missed: lis
 
 def _session_missing() -> HttpRefusal:
     # [2025-11-25 basic/transports#session-management] a request without the header SHOULD get 400
-    return HttpRefusal(400, f"{SESSION_HEADER} is missing: begin with an initialize request, whose response has it")
+    return HttpRefusal(400, "Mcp-Session-Id is missing: begin with an initialize request, whose response has it")
 
 
 def _encoded_errors(message: Incoming, session: HttpSession | None) -> bytes | None:
@@ -307,6 +292,6 @@ def _encoded_errors(message: Incoming, session: HttpSession | None) -> bytes | N
     faults = [member for member in members if isinstance(member, Malformed)]
     if not faults or any(isinstance(member, Request) for member in members):
         return None  # in a batch with a request, the dispatcher sends the errors together with the responses
-    omit_id = session is None or session.revision.error_id_optional  # without a session, leave it out
+    omit_id = session is None or session.revision.error_id_optional
     errors = [ErrorResponse(fault.id, fault.error, omit_id=omit_id) for fault in faults]
     return encode(Batch([*errors])) if isinstance(message, Batch) else encode(errors[0])

@@ -73,7 +73,7 @@ class Stream:
         self.accepts_json, self.accepts_sse = True, False  # without SSE, only the response can be sent
         self.state = UNDECIDED if ids else DETACHED
         self._exchange: Exchange | None = None  # the POST, only in UNDECIDED
-        self._access: Access | None = None  # its caller; a handler can set `refusal`, which is then sent
+        self._access: Access | None = None  # the rights of its caller, in which a handler can set a `refusal` to send
         self.headers: HeaderList = []  # further headers of the response
         self.response: StreamingResponse | None = None  # not None in REPLAYING and CONNECTED
         self._expiry: asyncio.TimerHandle | None = None  # closes the response when the access token expires
@@ -137,8 +137,7 @@ class Stream:
         self._close_and_enter(REPLAYING)  # closes the response of an earlier GET or POST: the client left it
         self.response = response
         if ends_at is not None:  # the end of the access token, in seconds since 1970; a new one can resume
-            left = max(0.0, ends_at - time.time())
-            self._expiry = asyncio.get_running_loop().call_later(left, response.close)
+            self._expiry = asyncio.get_running_loop().call_later(ends_at - time.time(), response.close)
 
     def attach(self, response: StreamingResponse) -> None:
         """Send all further events on the response of `begin_replay`, unless a later response has replaced it."""
@@ -158,7 +157,7 @@ class Stream:
             self._close_and_enter(DETACHED)
 
     def interrupt(self) -> bool:
-        """End the response but not the stream, so that the client reconnects. Return False if it cannot."""
+        """End the response but not the stream, so that the client reconnects. Return False if the client cannot."""
         can_resume = self.session.revision.server_can_close_streams and self.session.store is not None
         if self.state is ENDED or not can_resume or not self.accepts_sse:
             return False
@@ -192,10 +191,6 @@ class Stream:
     def keep_alive(self) -> None:
         if self.response is not None:
             self.response.write(encode_comment())
-
-    @property
-    def has_room(self) -> bool:
-        return self.response is None or self.response.has_room
 
 
 class HttpSession(SessionTransport):
@@ -231,7 +226,7 @@ class HttpSession(SessionTransport):
         note_size(len(frame))
         if self._trace is not None:
             self._trace("->", frame)
-        # `_ends_stream` would be enough. The types before it are for speed, because most messages have one of them.
+        # `_ends_stream` alone would do, but most messages have one of the two types, which saves them the call.
         is_last = type(message) is Response or (type(message) is not Notification and _ends_stream(message))
         if is_last and self.kept is not None:
             self.kept.settle(message)
@@ -277,7 +272,7 @@ class HttpSession(SessionTransport):
 
     @property
     def has_room(self) -> bool:
-        return self.listening.has_room
+        return self.listening.response is None or self.listening.response.has_room
 
     async def drain(self, related: RequestId | None = None) -> None:
         stream = self.listening if related is None else self.streams_by_request.get(related)
@@ -331,9 +326,9 @@ class HttpSession(SessionTransport):
             return ""
 
     def encode(self, id: str, data: bytes) -> bytes:
-        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes; we
-        # send it with the event of `send_first_id`, the only one without data
-        return encode_event(data, id=id or None, retry=self.limits.retry if not data else None)
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a server SHOULD send `retry` before it closes
+        retry = self.limits.retry if not data else None  # only the event of `send_first_id` has no data
+        return encode_event(data, id=id or None, retry=retry)
 
     def events_after(self, event_id: str) -> list[Event] | None:
         """Return the later events of an event's stream, or None if some of them are lost."""
@@ -352,10 +347,10 @@ class HttpSession(SessionTransport):
     def admit(self, access: Access) -> None:
         """Note the use of this session. Raise HttpRefusal for another caller, or if `initialize` has failed."""
         if not self.initialized.result() or self.principal != access.id:
-            raise unknown_session()  # for another caller too: another status would say that the session exists
+            raise unknown_session()  # for another caller, too, because another status would say that it exists
         access.session_id = self.id
         if access.ends_at is not None:
-            self.note_token(access)
+            self.latest_access = access.newest(self.latest_access)  # a subscription can outlive its own token
         self.touch()
 
     def touch(self) -> None:

@@ -4,14 +4,12 @@ A server MAY assign a session id in the `Mcp-Session-Id` header of the response 
 then repeat on every request [2025-11-25 basic/transports#session-management].
 
 Rules, and their reasons:
-- An id is random (192 bits from the operating system), because an attacker who guesses one could send requests in
-  another client's session, or read its streams (session hijacking). With `Server(node="a")`, it begins with "a.", so
-  that a load balancer finds the process.
+- An id is random (192 bits from the operating system), because an attacker who guesses one could hijack its session:
+  send requests and read streams. With `Server(node="a")`, it begins with "a.", so a load balancer finds the process.
 - A session belongs to the principal (the authenticated caller) that opened it, so a stolen id is useless to others.
-- A request for another principal's session gets 404, like one for an unknown session, because another status would tell
-  an attacker that a guessed id exists.
-- The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. Each
-  caller has a share of them and of their memory, above which a new session ends an idle one of this caller.
+  They get 404, as for an unknown session, because another status would tell an attacker that a guessed id exists.
+- The number of sessions is limited, and idle ones end, because a client can disappear without sending DELETE. A caller
+  who has used up a share of the sessions or of their memory loses an idle session for each new one.
 
 Through a store, a session can continue in a later or another process (durable_store.py, handover.py). It keeps its id,
 principal, revision, capabilities, log level, subscriptions to resources, and events, so its client can resume streams.
@@ -91,7 +89,7 @@ class SessionTable:
         return session
 
     def _run(self, work: Coroutine[object, object, None]) -> asyncio.Task[None]:
-        task = asyncio.Task(work)  # not an eager task, which could end a session before the POST has its stream
+        task = asyncio.Task(work)  # never an eager one, which could end the session before its POST opens a stream
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
@@ -103,13 +101,13 @@ class SessionTable:
             log.exception("a session failed and has ended")
             session.refusal_at_end = lambda: HttpRefusal(503, "no session can begin now; try again later", RETRY_LATER)
         finally:
-            if session.served is None or session.has_ended:
+            if session.served is None or session.has_ended:  # otherwise `_end_soon` will call `_finish`
                 await self._finish(session)
 
     def _end_soon(self, session: HttpSession) -> None:
         if session.initialized.done() and not session.initialized.result():
             self._remove(session)  # at once, because `initialize` has failed
-        if session.served is not None:
+        if session.served is not None:  # otherwise `_open` will call `_finish`
             self._run(self._finish(session))
 
     async def _finish(self, session: HttpSession) -> None:
@@ -127,7 +125,7 @@ class SessionTable:
         """Return the caller's session with this id. Raise HttpRefusal: 404 if unknown, 503 if it cannot be served."""
         session = self.by_id.get(id) or await self._restore(id, access)
         if session is None or session.principal != access.id:
-            raise unknown_session()  # before the lease is checked: 503 would say that the session exists
+            raise unknown_session()  # before the lease is checked, because 503 would say that the session exists
         if self.store.leases is not None and not self.store.leases.has(id):
             raise served_elsewhere()
         if not session.initialized.done():

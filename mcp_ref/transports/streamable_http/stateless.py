@@ -2,8 +2,7 @@
 
 Any process behind a load balancer can serve any request. Its headers repeat parts of its body (basic/headers.py). The
 status of the response is 200 even if the method fails, but 404 for an unknown method, and 400 for the errors that the
-modern era has added (basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request
-[2026-07-28 basic/transports/streamable-http#cancellation].
+modern era has added (basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request.
 
 Spec:  2026-07-28 basic/transports/streamable-http
 """
@@ -31,7 +30,7 @@ from .posted_session import RETRY_LATER
 ServeStateless = Callable[[Request, Notify, Drain, str | None, Hold], Coroutine[object, object, Object]]
 """A function that serves one stateless request: `server.stateless.serve_request`."""
 FindParameters = Callable[[str], dict[str, ArgumentPath]]
-"""A function that returns the `parameter_headers` of a tool, by the tool's name."""
+"""A function that takes a tool's name, and returns the headers that mirror the tool's arguments."""
 
 
 def status_of(response: Response | ErrorResponse) -> int:
@@ -46,13 +45,13 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     if request.method == "initialize" and not is_stateless(request.params):
         return  # a legacy client, which does not send these headers
     try:
-        mirrored = mirrored_fields(request)  # first, because a client without `_meta` speaks another revision
+        mirrored = mirrored_fields(request)  # before the headers, because a client without `_meta` may be a legacy one
     except MalformedRequest:
-        named = checked.revision
-        if named is None or is_stateless(request.params) or find_revision(named) in checked.checks.revisions:
+        named, supported = checked.revision, checked.checks.revisions
+        if named is None or is_stateless(request.params) or find_revision(named) in supported:
             raise
         # [2026-07-28 basic/transports/streamable-http#protocol-version-header] the error MUST list our versions
-        raise unsupported_revision(named, checked.checks.revisions) from None
+        raise unsupported_revision(named, supported) from None
     if request.method == "initialize":
         return  # a modern revision has no such method, so no headers have to match
     if checked.compared_fields != mirrored:  # otherwise these headers have been compared with these fields before
@@ -88,21 +87,20 @@ class InFlight(dict["StatelessExchange", str]):
     def remove(self, exchange: StatelessExchange) -> None:
         caller = self.pop(exchange)
         self._shares.give_back(caller, exchange.memory)
-        if self._counts[caller] == 1:
+        self._counts[caller] -= 1
+        if not self._counts[caller]:
             del self._counts[caller]
-        else:
-            self._counts[caller] -= 1
 
 
 class StatelessExchange:
     """One stateless request and its response: JSON, or events if a notification precedes it or JSON is not accepted.
 
         served --result--> JSON response
-           | notify
+           | `notify`
            v
         the event stream opens --> notifications ... --result--> the last event
-           | hold, result                                           ^
-           v                                                        | release
+           | result after `hold`                                    ^
+           v                                                        | `release`
         the stream stays open without a task --> notifications -----+
 
     In each state the client can disconnect, which cancels the request.
@@ -147,9 +145,10 @@ class StatelessExchange:
             if self._client_left:
                 task.uncancel()  # the cancellation was ours, and has done its work
                 response = None  # which nobody would read
-            is_held = self._on_end is not None and self._response is not None and not self._stream_has_ended
-            if response is None or not is_held:
-                self._end_request()  # otherwise `_stream_ended` does so
+            stream_is_open = self._response is not None and not self._stream_has_ended
+            is_held = self._on_end is not None and stream_is_open and response is not None
+            if not is_held:  # otherwise `_stream_ended` will call it
+                self._end_request()
         if response is None:
             return
         if access.refusal is not None and self._response is None:
