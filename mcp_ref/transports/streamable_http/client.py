@@ -21,26 +21,15 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from functools import partial
 from typing import Final, cast
 
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.large_messages import decode_large, responds_to
-from ...jsonrpc.messages import (
-    Batch,
-    Error,
-    ErrorResponse,
-    Notification,
-    Outgoing,
-    Request,
-    RequestFailure,
-    RequestId,
-    Response,
-    decode,
-    encode,
-)
+from ...jsonrpc.large_messages import decode_from_server, responds_to
+from ...jsonrpc.messages import Batch, Notification, Outgoing, Request, RequestFailure, RequestId, Response, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
@@ -68,17 +57,17 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 DELETE_SECONDS: Final = 2.0
 """Time that `close` waits until the server has deleted the session, in seconds."""
 
-# No time limits, because the client's session limits the time of each request. If all connections are in use, a request
-# waits, but notifications, responses and GETs use extra ones, because a request in flight may be waiting for them.
+# No time limits, because the client's session limits the time of each request. A request may wait for a connection, but
+# notifications, responses and GETs use extra connections, because a request in flight may be waiting for them.
 HTTP_LIMITS: Final = ClientLimits(head_time=None, idle=None)
 
 
 class StreamableHttpClientTransport(Transport):
     """The client's transport to the server at `url`.
 
-        only stateless requests --initialize--> a session --400, 404 or 405, but a GET works--> HTTP+SSE
-                                                 | ^
-                                                 +-+ 404: a new session
+        stateless requests --`initialize`--> a session --400, 404 or 405, but a GET works--> HTTP+SSE
+                                              | ^
+                                              +-+ 404: a new session
 
     Args:
         url: The MCP endpoint, or the stream of an HTTP+SSE server.
@@ -168,7 +157,7 @@ class StreamableHttpClientTransport(Transport):
         """Wait until the server has accepted the last notification or response."""
         if self._http_sse is not None:
             await self._http_sse.drain()
-        elif self._last_one_way_post is not None and not self._last_one_way_post.done():
+        else:
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
@@ -247,9 +236,9 @@ class StreamableHttpClientTransport(Transport):
                 await self._read(response, ids, self._receive)
             elif not session_has_ended:
                 self._deliver_refusal(response, await response.read(MAX_UNREQUESTED), ids)
-        if session_has_ended:  # and the response to this POST has given back its connection
+        if session_has_ended:  # handled here, after the response has given back its connection
             await self._renew_session(session)
-            if not isinstance(message, (Response, ErrorResponse)):  # they respond to requests of the old session
+            if ids or isinstance(message, Notification):  # a response is useless, its request being of the old session
                 await self._post(message, frame, ids, repeated=True)
 
     async def _read(self, response: HttpResponse, ids: list[RequestId], deliver: Receive) -> None:
@@ -271,17 +260,17 @@ class StreamableHttpClientTransport(Transport):
 
     def _deliver_refusal(self, response: HttpResponse, body: bytes, ids: list[RequestId]) -> None:
         """Deliver an HTTP error to a POST's requests, with the JSON-RPC error in it, if any."""
-        text, rpc_error = http_error_text(response, body), error_in(body)
-        if rpc_error is None or not ids:
+        text, found = http_error_text(response, body), error_in(body)
+        if found is None or not ids:
             return self._fail_requests(ids, text, self._receive, status=response.status)
         for id in ids:
-            self._receive(ErrorResponse(id, Error(rpc_error.error.code, text, rpc_error.error.data)))
+            self._receive(replace(found, id=id, error=replace(found.error, message=text)))
 
     async def _try_http_sse(self, initialize: Request, body: bytes) -> bool:
         """Open an HTTP+SSE stream after the refusal of `initialize`. Return False if the server does not speak it."""
         if (found := error_in(body)) is not None and found.error.code in MODERN_ERROR_CODES:
             # [2026-07-28 basic/transports/streamable-http#httpsse-transport-2024-11-05] a modern error: no HTTP+SSE
-            self._receive(ErrorResponse(initialize.id, found.error))
+            self._receive(replace(found, id=initialize.id))
             return True
         # [2025-11-25 basic/transports#backwards-compatibility] 400, 404, 405: GET, and expect an endpoint event
         http_sse = SseClientTransport(
@@ -357,13 +346,13 @@ class StreamableHttpClientTransport(Transport):
     async def _deliver_frame(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         was_one_request = len(unanswered) == 1
         self._deliver(unanswered, deliver, frame)
-        if unanswered or not was_one_request:  # a single request, once answered, has a caller that waits for this task
+        if unanswered or not was_one_request:  # not after the response to a single request, for which its caller waits
             await self._stateless.readable.wait()
 
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         if self._trace is not None:
             self._trace("<-", frame)
-        message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
+        message = decode_from_server(frame, self.waits_for)
         if isinstance(message, Response) and self._initialize is not None and same_id(message.id, self._initialize.id):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         if type(message) is Response and message.id in unanswered:  # the usual case, without a search

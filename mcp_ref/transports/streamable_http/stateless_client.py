@@ -4,8 +4,7 @@
                                                         | events: notifications, then the response
     notifications/cancelled -> the client closes the HTTP response, and sends no message
 
-If the connection breaks, the response is lost. A client that repeats the request MUST give it a new id
-[2026-07-28 changelog#major-changes].
+If the connection breaks, a client that repeats the request MUST give it a new id [2026-07-28 changelog#major-changes].
 
 Spec:  2026-07-28 basic/transports/streamable-http
 Used by: client.py, which knows the legacy era too
@@ -21,7 +20,7 @@ from urllib.parse import urljoin
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.large_messages import decode_large, responds_to, waits_only_for
+from ...jsonrpc.large_messages import decode_from_server, responds_to, waits_only_for
 from ...jsonrpc.messages import ErrorResponse, Incoming, Request, RequestFailure, Response, decode, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
@@ -87,8 +86,7 @@ class StatelessRequests:
         body = await response.read(MAX_RESPONSE if response.status < 300 else MAX_UNREQUESTED)
         if body and self._trace is not None:
             self._trace("<-", body)
-        is_large = len(body) > MAX_UNREQUESTED
-        message: Incoming | None = decode_large(body, waits_only_for(request.id)) if is_large else decode(body)
+        message: Incoming | None = decode_from_server(body, waits_only_for(request.id))
         if isinstance(message, ErrorResponse):
             message = _error_for(request, response.status, message)
         is_response = type(message) is Response and message.id == request.id  # as usual; `responds_to` is slower
@@ -108,15 +106,15 @@ class StatelessRequests:
                 if frame and event.event == "message":
                     if self._trace is not None:
                         self._trace("<-", frame)
-                    message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
-                    if isinstance(message, ErrorResponse):
-                        message = _error_for(request, response.status, message) or message  # kept if for another id
+                    message = decode_from_server(frame, waits_for)
+                    if isinstance(message, ErrorResponse):  # one with another id stays as it is
+                        message = _error_for(request, response.status, message) or message
                     receive(message)
                     if (type(message) is Response and message.id == request.id) or responds_to(message, request.id):
                         return None
                     await self.readable.wait()
         fault = "the event stream ended without the JSON-RPC response"
-        if request.method != "server/discover":  # the server is known to be modern, so only the response was lost
+        if request.method != "server/discover":  # so the server is known to be modern, and only the response was lost
             raise HttpError(fault)
         return fault
 
@@ -129,7 +127,7 @@ def suggests_legacy_era(status: int) -> bool:
 
 
 def _error_for(request: Request, status: int, error: ErrorResponse) -> ErrorResponse | None:
-    """Return the error with the request's id; None if it has another id, or does not tell a probe the server's era."""
+    """Return the error with the request's id, or None if it has another id, or tells a probe nothing about the era."""
     if error.id is not None and not same_id(error.id, request.id):
         return None
     is_conclusive = suggests_legacy_era(status) or error.error.code in MODERN_ERROR_CODES
