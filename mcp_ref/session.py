@@ -64,7 +64,7 @@ def find_route(
     """Return the route of a request. Raise ProtocolError -32601 for an unknown method or an undeclared capability."""
     method = find_method(name, revision, sender) if custom is None else custom.method
     handler = None
-    # A message with an id is a request, so its method must not belong to a notification.
+    # The peer may send the method of a notification with an id, so as a request, which no handler can serve.
     if method is not None and not method.is_notification and (custom is not None or is_declared(method)):
         handler = handler_of(method)
     if method is None or handler is None:
@@ -82,8 +82,7 @@ class Session(Channel):
     """One conversation with one peer. `role` is our own role, client or server."""
 
     send_stateless: Callable[..., Coroutine[object, object, Object]] | None = None
-    """On a modern client, used instead of `Requester.request`: repeats the request if the server requires input."""
-
+    """On a modern client, sends a request in place of the dispatcher, and repeats it if the server requires input."""
     peer_info: Implementation | None = None
 
     def __init__(self, role: Role, transport: Transport, limits: Limits | None = None) -> None:
@@ -99,15 +98,13 @@ class Session(Channel):
         """Done when the transport has ended or is closed. The result is the error that ended it, or None."""
         self.dispatcher = Dispatcher(transport, self._serve, self._receive_notification, self._send_cancelled, limits)
         self.dispatcher.unbatchable = _INITIALIZE
-        # A client sends no error for unreadable input, because such input is often the output of a `print`.
+        # A client sends no error for unreadable input, because it is often the output of a `print` in a stdio server.
         self.dispatcher.reports_unreadable = role == "server"
         if role == "server":
             self.dispatcher.blocking_methods = _INITIALIZE  # later messages wait until the revision is agreed
             self.dispatcher.warnings_left = 0  # over HTTP anybody can be a client, and could fill the log
         else:
             transport.waits_for = self.dispatcher.waits_for  # only a response that we wait for may be large
-        self._routes: dict[str, Route] = {}
-        self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`
         self.use_revision(LATEST_LEGACY)
 
     def __repr__(self) -> str:
@@ -121,8 +118,8 @@ class Session(Channel):
         self.codec = codec_for(revision)
         self.dispatcher.accepts_batches = revision.batch
         self.dispatcher.omits_unknown_ids = revision.error_id_optional
-        self._routes.clear()
-        self._sendable = _NO_METHODS
+        self._routes: dict[str, Route] = {}  # cache
+        self._sendable = _NO_METHODS  # cache: the methods that passed the checks of `request` or `notify`
 
     async def open(self) -> None:
         await self.transport.start(self.dispatcher.receive, self.transport_ended)
@@ -150,7 +147,7 @@ class Session(Channel):
         """Send a request, and return its result. `returns` is the type of the result, or a function that finds it.
 
         Raise CapabilityError or NotInRevision if the peer cannot serve the request. `Requester.request` (jsonrpc/)
-        documents the other arguments and exceptions. If the server asks for input, each retry has the whole time again.
+        documents the other arguments and exceptions. The timeouts begin again when a retry brings the server its input.
         """
         if method not in self._sendable:
             self._check_sendable(method)
@@ -175,7 +172,7 @@ class Session(Channel):
             raise NotInRevision(f"{name} does not exist in revision {self.revision}, the revision of this session")
         if method is not None and not self._is_declared(self.peer_capabilities, method):
             raise CapabilityError(f"the {self.peer_role} does not offer {method.capability}, so {name} was not sent")
-        self._sendable = _with_method(self._sendable, name)  # custom names too, as our own program chooses them
+        self._sendable = _with_method(self._sendable, name)  # also a custom name, as our own program chooses these
 
     def handle_error_response(self, error: RemoteError) -> None:
         """Take note of an error response to one of our requests. Only the client does so."""
@@ -184,12 +181,13 @@ class Session(Channel):
         """Send a notification. Return False, and send nothing, if our revision or our capabilities lack it."""
         if method not in self._sendable:
             found = find_method(method, self.revision, self.role)
-            if found is None and method in SPECIFIED:
-                return False  # our revision lacks it; a method outside the specification is a custom one
-            if found is not None and not self._is_declared(self.capabilities, found):
-                return False
-            if found is not None:  # a custom name is not cached, because a bridge passes on any number of them
+            if found is not None:
+                if not self._is_declared(self.capabilities, found):
+                    return False
                 self._sendable = _with_method(self._sendable, method)
+            elif method in SPECIFIED:
+                return False  # our revision lacks it
+            # Other methods are custom ones, whose names are not cached, because a bridge passes on any number of them.
         self.dispatcher.notify(method, {} if params is None else self.codec.encode(params), related)
         return True
 
