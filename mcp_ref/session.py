@@ -238,8 +238,7 @@ class Session(Channel):
         raise NotImplementedError
 
     async def _serve(self, request: Request) -> Object:
-        fault = self.phase_error(request.method)
-        if fault is not None:
+        if (fault := self.phase_error(request.method)) is not None:
             raise ProtocolError(INVALID_REQUEST, f"Invalid Request: {fault}")
         route = self._routes.get(request.method)
         if route is None:

@@ -198,12 +198,10 @@ class RequestChecks:
             wanted = ",".join(request.headers.get_all("access-control-request-headers")).split(",")
             named = [name.strip() for name in wanted if _PARAMETER_HEADER.fullmatch(name.strip())]
             sendable = ", ".join([sendable, "Mcp-Method, Mcp-Name", *named])
-        return [
-            *checked.cors,
-            ("Access-Control-Allow-Methods", ", ".join(self._methods)),
-            ("Access-Control-Allow-Headers", sendable),
-            ("Access-Control-Max-Age", "600"),  # time for which the browser may reuse this response, in seconds
-        ]
+        methods = ("Access-Control-Allow-Methods", ", ".join(self._methods))
+        headers = ("Access-Control-Allow-Headers", sendable)
+        max_age = ("Access-Control-Max-Age", "600")  # time for which the browser may reuse this response, in seconds
+        return [*checked.cors, methods, headers, max_age]
 
     def _deferred_failure(self, request: HttpRequest, accepts_json: bool, accepts_sse: bool) -> HttpRefusal | None:
         headers = request.headers
@@ -252,8 +250,7 @@ async def _serve_later(exchange: Exchange, checked: CheckedRequest, authorize: A
     await exchange.read_body()
     if len(exchange.request.body) > LARGE_MESSAGE:
         await take_turn_to_start()
-    rest = _serve_with(access, exchange, checked, serve)
-    if rest is not None:
+    if (rest := _serve_with(access, exchange, checked, serve)) is not None:
         await rest
 
 

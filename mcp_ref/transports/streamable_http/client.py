@@ -296,8 +296,7 @@ class StreamableHttpClientTransport(Transport):
             if self._session != ended:  # an earlier call has renewed it
                 return
             self._renewal = asyncio.create_task(self._repeat_handshake(restarts_listener))
-        why = await asyncio.shield(self._renewal)
-        if why is not None:
+        if (why := await asyncio.shield(self._renewal)) is not None:
             raise ConnectionClosed(f"the server has ended the session, and no new session could begin: {why}")
 
     async def _repeat_handshake(self, restarts_listener: bool) -> str | None:

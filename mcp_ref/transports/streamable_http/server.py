@@ -229,8 +229,7 @@ class StreamableHttpEndpoint:
             if self.table.is_draining:
                 raise shutting_down()
             if not checked.accepts_sse:
-                why = f"Accept must list text/event-stream: the response to {request.method} is a stream"
-                raise HttpRefusal(406, why)
+                raise HttpRefusal(406, f"Accept must list text/event-stream: {request.method} responds with a stream")
             accepts_sse, in_flight = True, self._subscriptions
         reply = StatelessExchange(exchange, request, checked, self._trace, accepts_sse, in_flight)
         try:

@@ -68,8 +68,7 @@ class StatelessRequests:
             self._trace("->", frame)
         try:
             async with posting as response:
-                fault = await self._read(request, response, receive)
-                if fault is not None:
+                if (fault := await self._read(request, response, receive)) is not None:
                     why, status = f"{public_url(self._url)}: {fault}", response.status
                     receive(RequestFailure(request.id, why, suggests_legacy_era(status), http_status=status))
         except (HttpError, EventTooLarge, ValueError) as error:
