@@ -10,13 +10,13 @@ import pytest
 
 from mcp_ref.__main__ import main
 from mcp_ref.cli.limits import limits, memory
-from tests.settings import ROOT
+from tests.sources import PACKAGE, modules, tree_of
 
 
 def test_limits_lists_every_constant_named_max() -> None:
     listed = {(limit.module, limit.name) for limit in limits()}
-    for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
-        module = path.relative_to(ROOT / "mcp_ref").as_posix()
+    for path in modules():
+        module = path.relative_to(PACKAGE).as_posix()
         if module.startswith(("cli/", "demo/")):
             continue
         for targets in re.findall(r"^([A-Z][A-Z_, ]*)(?:: \w+)? = ", path.read_text("utf-8"), re.MULTILINE):
@@ -26,9 +26,9 @@ def test_limits_lists_every_constant_named_max() -> None:
 
 def test_limits_lists_every_field_of_a_limits_class() -> None:
     listed = {(limit.module, limit.name) for limit in limits()}
-    for path in sorted((ROOT / "mcp_ref").rglob("*.py")):
-        module = path.relative_to(ROOT / "mcp_ref").as_posix()
-        for node in ast.parse(path.read_text("utf-8")).body:
+    for path in modules():
+        module = path.relative_to(PACKAGE).as_posix()
+        for node in tree_of(path).body:
             if isinstance(node, ast.ClassDef) and node.name.endswith("Limits"):
                 for field in node.body:
                     if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name):
