@@ -45,7 +45,11 @@ HAS_PROC = os.path.isdir("/proc/self/fd")
 
 
 def pytest_configure() -> None:
-    """Accept SIGINT, also if it is ignored, as for `nohup pytest &`. Programs inherit an ignored signal."""
+    """Accept SIGINT, also if it is ignored, as for `nohup pytest &`. Programs inherit an ignored signal.
+
+    Switch the garbage collector off until the tests are collected, which takes a third longer with it.
+    """
+    gc.disable()
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if hasattr(signal, "SIGALRM"):
@@ -304,3 +308,4 @@ def pytest_collection_finish() -> None:
     """Freeze all objects, so that the collection after each test skips them and is quick."""
     gc.collect()
     gc.freeze()
+    gc.enable()
