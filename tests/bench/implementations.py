@@ -27,6 +27,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -60,6 +61,7 @@ class Implementation:
 LIMIT = Implementation("limit", (sys.executable, str(PROGRAMS / "limit.py")))
 
 
+@cache
 def ours(name: str = "mcp_ref", checkout: Path = ROOT) -> Implementation:
     """Return mcp_ref, as it is in a checkout, with cached bytecode: an installed package has it, and starts faster."""
     compileall.compile_dir(checkout / "mcp_ref", quiet=1)
