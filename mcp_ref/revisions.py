@@ -55,7 +55,7 @@ Era = Literal["legacy", "modern"]  # with handshake or stateless requests [2026-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Revision:
-    """One revision. `index` is its position in `REVISIONS`. A field is True if its name holds, as its comment explains."""
+    """One revision. `index` is its position in `REVISIONS`. A field is True if its name holds (see its comment)."""
 
     index: int
     name: str

@@ -11,9 +11,8 @@ import asyncio
 import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
-from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TypedDict, Unpack, get_args
+from typing import TypedDict, Unpack, cast, get_args
 
 from ..basic.access import AccessRefused
 from ..basic.channel import RequestContext
@@ -55,16 +54,14 @@ class ToolOptions(TypedDict, total=False):
     """True if the function itself begins the task with `context.begin_task()`, after an elicitation. Default: False."""
 
 
-@dataclass(eq=False)
 class RegisteredTool:
     """A tool of the server. Its validators are compiled at their first use, because most tools are never called."""
 
-    tool: Tool
-    function: Callable[..., object]
-    signature: Signature
-    headers: dict[str, tuple[str, ...]] = field(default_factory=dict)  # name after `Mcp-Param-` -> path of the argument
-    task: TaskSupport = "forbidden"
-    asks_first: bool = False
+    def __init__(self, tool: Tool, function: Callable[..., object], signature: Signature, options: ToolOptions) -> None:
+        self.tool, self.function, self.signature = tool, function, signature
+        self.headers: dict[str, tuple[str, ...]] = {}  # name after `Mcp-Param-` -> path of the argument
+        self.task: TaskSupport = options.get("task", "forbidden")
+        self.asks_first = options.get("asks_first", False)
 
     @cached_property
     def arguments_validator(self) -> Validator:
@@ -121,24 +118,28 @@ class Tools:
         """
         check_options(options, ToolOptions)
         check_meta_keys(options.get("meta"))
-        task, scopes = options.pop("task", "forbidden"), options.pop("scopes", ())
-        asks_first = options.pop("asks_first", False)
+        task = options.get("task", "forbidden")
         unstructured = (CallToolResult, *get_args(ContentBlock))  # results of these types get no output schema
         signature = handler_signature(function, self._context_type, unstructured)
-        tool = Tool(name or signature.name, signature.input_schema, signature.description)
-        tool.output_schema = signature.output_schema
-        if task != "forbidden":
-            tool.execution = {"taskSupport": task}
-        tool = replace(tool, **options)  # type: ignore[arg-type, misc]  # mypy counts the popped options
-        tool.description = tool.description or None
-        registered = RegisteredTool(tool, function, signature, task=task, asks_first=asks_first)
+        tool = Tool(
+            name=name or signature.name,
+            input_schema=cast(Object, options.get("input_schema", signature.input_schema)),
+            description=options.get("description", signature.description) or None,
+            title=options.get("title"),
+            output_schema=cast("Object | None", options.get("output_schema", signature.output_schema)),
+            annotations=options.get("annotations"),
+            icons=options.get("icons"),
+            execution={"taskSupport": task} if task != "forbidden" else None,
+            meta=options.get("meta"),
+        )
+        registered = RegisteredTool(tool, function, signature, options)
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers
             registered.headers = parameter_headers(tool.input_schema)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):
             log.warning("clients may refuse the tool name %.140r: use 1 to 128 of A-Z, a-z, 0-9, _, - and .", tool.name)
-        self._registry.add(tool.name, registered, scopes)
+        self._registry.add(tool.name, registered, options.get("scopes", ()))
         self.can_be_tasks = self.can_be_tasks or task != "forbidden"
         return tool
 
