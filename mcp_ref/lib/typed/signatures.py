@@ -10,10 +10,10 @@ import builtins
 import functools
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import isfinite
 from types import FunctionType, NoneType
-from typing import Any, Final, get_args, get_origin
+from typing import Any, Final, NamedTuple, get_args, get_origin
 
 from ..jsonschema import compile_schema
 from .annotations import (
@@ -36,8 +36,7 @@ _NO_NAMES: Final[frozenset[str]] = frozenset()
 _NAMED: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
 
 
-@dataclass(slots=True, eq=False)
-class Parameter:
+class Parameter(NamedTuple):
     """One parameter of a function, for which a caller can send an argument."""
 
     name: str
@@ -47,11 +46,11 @@ class Parameter:
     """True if the parameter has no default."""
     default: object
     """The default as a Python value, or None if the parameter is required."""
-    schema: Schema = field(repr=False)
+    schema: Schema
     """The JSON Schema of the parameter, with description and default."""
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class Signature:
     """The name, the description and the schemas of a function, and the conversion of its arguments."""
 
@@ -67,11 +66,11 @@ class Signature:
     """The name of the parameter for the context object, or None."""
     is_async: bool
     """True for an `async def`. False for a plain function that returns an awaitable."""
-    reserved_names: frozenset[str] = field(repr=False)
+    reserved_names: frozenset[str]
     """Names that a caller must not send: the context parameter, and the keyword arguments of a functools.partial."""
-    readers: dict[str, Reader] = field(repr=False)
+    readers: dict[str, Reader]
     """The functions that convert arguments, by name. An argument that needs no conversion has no reader."""
-    read_extra: Reader | None = field(repr=False)
+    read_extra: Reader | None
     """The function that converts each further argument (**kwargs), or None."""
     is_generated: bool
     """False if an annotation adds keywords to a schema, or has its own schema, which must then be checked."""
