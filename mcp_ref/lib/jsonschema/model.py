@@ -14,8 +14,7 @@ build several keywords as one, such as `if`, `then` and `else`. A builder return
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from .errors import IllegalSchemaError, SchemaError, ValidationError, quoted
 from .limits import Budget
@@ -38,8 +37,7 @@ Vocabulary = tuple[VocabularyRow, ...]
 """A set of keywords (Core 8.1.2), in the order in which a validation checks the keywords."""
 
 
-@dataclass(slots=True, eq=False)
-class Keyword:
+class Keyword(NamedTuple):
     """One keyword of a schema, or several that are checked together, such as `if`, `then` and `else`."""
 
     name: str
