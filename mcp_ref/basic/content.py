@@ -83,7 +83,7 @@ class TextContent:
     meta: _OptionalMeta = None
 
 
-@dataclass
+@dataclass(eq=False, repr=False)  # its two subclasses have their own methods
 class _Media:
     type: str = field(default="", kw_only=True)
     data: str
