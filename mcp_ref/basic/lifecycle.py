@@ -104,6 +104,8 @@ class InitializeRequestParams:
 
 @dataclass
 class InitializeResult:
+    """The result of `initialize`, which fixes the session's revision."""
+
     protocol_version: str  # the session's revision
     capabilities: ServerCapabilities
     server_info: Implementation

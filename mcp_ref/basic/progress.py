@@ -36,6 +36,8 @@ log = logging.getLogger(__name__)
 
 @dataclass
 class ProgressNotificationParams:
+    """The params of `notifications/progress`."""
+
     progress_token: str | int
     progress: float
     total: float | None = None  # None if it is unknown

@@ -112,6 +112,8 @@ class ListToolsResult(CacheableResult):
 
 @dataclass
 class CallToolRequestParams:
+    """The params of `tools/call`."""
+
     name: str
     arguments: Object | None = None
     meta: Object | None = None
