@@ -318,7 +318,7 @@ def _mapping(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope
 
 def convert_members(members: dict[str, Any], readers: dict[str, Reader]) -> dict[str, Any]:
     """Return a copy of an object. Convert each member that has a reader."""
-    result = dict(members)
+    result = members.copy()
     name = ""
     try:
         for name, read in readers.items():
