@@ -28,6 +28,7 @@ from .jsonrpc import messages
 from .jsonrpc.dispatcher import Dispatcher, Limits
 from .jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError, ProtocolError, RemoteError
 from .jsonrpc.messages import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, Object, Request, RequestId
+from .lib.fields import not_async
 from .revisions import LATEST_LEGACY, SPECIFIED, Method, NotInRevision, Revision, find_method, load_type
 from .transports.base import Transport
 
@@ -153,7 +154,7 @@ class Session(Channel):
             self._check_sendable(method)
         # With a `max_timeout`, each progress report restarts `timeout`, so ask for reports even without `on_progress`.
         wants_progress = on_progress is not None or max_timeout is not None
-        report = functools.partial(_report_progress, on_progress) if wants_progress else None
+        report = functools.partial(_report_progress, not_async("on_progress", on_progress)) if wants_progress else None
         send = self.send_stateless or self.dispatcher.request
         try:
             wire = await send(method, self.codec.encode(params), timeout, max_timeout, report, related, before_send)

@@ -19,13 +19,18 @@ import functools
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints, is_typeddict
+from inspect import iscoroutinefunction
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints, is_typeddict
+
+T = TypeVar("T")
 
 QUOTED = 80
 """Maximum length of a refused value in an error, in characters."""
 
 _TEXT_TYPES = (str, bytes)
 """Texts, which Python also treats as sequences. An author who gives one for a list has forgotten its brackets."""
+
+_WRITE_DEF = "; write `def` instead of `async def`"
 
 _UNTYPED = object()
 """A value that fits an annotation only if every value does, as for `object`."""
@@ -100,6 +105,13 @@ def check_arguments(function: Callable[..., object], arguments: Mapping[str, obj
             raise TypeError(f"{name} must be {describe(hint)}, not {_type_of(arguments[name])}{advice}")
 
 
+def not_async(name: str, callback: T) -> T:
+    """Return a callback. Raise TypeError for an async function, because nobody would await its result."""
+    if iscoroutinefunction(callback):
+        raise TypeError(f"{name} must be a plain function{_WRITE_DEF}")
+    return callback
+
+
 def _type_of(value: object) -> str:
     """Return the type of a value, and of its items, such as `dict[str, int]`."""
     name = type(value).__name__
@@ -158,6 +170,8 @@ def _fits_class(kind: Any, args: tuple[object, ...], value: object) -> bool:
     if getattr(kind, "_is_protocol", False):
         names = _members_of(kind)  # first looked up in the class, because a property could fail, or do some work
         return not isinstance(value, type) and all(hasattr(type(value), name) or hasattr(value, name) for name in names)
+    if kind is Callable and args[-1:] in ((None,), (types.NoneType,)) and iscoroutinefunction(value):
+        return False  # a caller that wants no result awaits none, so the function would never run
     if kind in (int, float):  # an int fits float too
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
     if is_typeddict(kind):
@@ -234,9 +248,11 @@ def wrong_type(owner: type, name: str, given: object) -> TypeError:
 
 
 def _advice(hint: object, given: object) -> str:
-    """Return advice about a missing pair of brackets, or about a dict instead of a dataclass, else ""."""
+    """Return advice about missing brackets, a dict instead of a dataclass, or an async function, else ""."""
     if isinstance(given, _TEXT_TYPES) and fits(hint, [given]):
         return f"; write [{given!r:.{QUOTED}}]"
+    if iscoroutinefunction(given) and fits(hint, describe):  # a plain function fits
+        return _WRITE_DEF
     wanted = _dataclass_in(hint)
     first = given[0] if isinstance(given, list) and given else given
     if isinstance(first, dict) and wanted is not None:

@@ -16,8 +16,10 @@ from mcp_ref import (
     AuthorizationCode,
     Bearer,
     CallToolResult,
+    Client,
     DpopCheck,
     EndpointLimits,
+    Host,
     HttpClient,
     HttpLimits,
     Icon,
@@ -125,6 +127,22 @@ def test_option_of_the_wrong_type_is_a_type_error(known: type) -> None:
         if not fits(hint, Odd()):
             with pytest.raises(TypeError, match=rf"^the option {name} must have the type .+, not Odd$"):
                 check_options({name: Odd()}, known)
+
+
+async def test_async_function_is_refused_as_a_callback_that_nobody_awaits() -> None:
+    async def callback(*_: object) -> None: ...
+
+    advice = "; write `def` instead of `async def`$"
+    for options in ({"on_log": callback}, {"on_tools_changed": callback}):
+        with pytest.raises(TypeError, match=rf"^the option on_\w+ must have the type .*{advice}"):
+            Client(Server("s"), **wrong(options))
+    with pytest.raises(TypeError, match=rf"^Host.audit must be a function.*{advice}"):
+        Host({}, audit=wrong(callback))
+    server = Server("s")
+    server.tool(name="x")(lambda: None)
+    async with Client(server) as client:
+        with pytest.raises(TypeError, match=rf"^on_progress must be a plain function{advice}"):
+            await client.call_tool("x", on_progress=wrong(callback))
 
 
 @pytest.mark.parametrize("cls", CLASSES_WITH_CHECKED_ARGUMENTS)
