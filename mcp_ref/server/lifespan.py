@@ -48,7 +48,7 @@ class Lifespan:
         end_serving: Called when the context manager ends while the server serves. Ends all sessions and applications.
 
     Raises:
-        TypeError: `function` is an async generator function without its decorator.
+        TypeError: `function` is an async generator function without its decorator, or was called already.
     """
 
     def __init__(
@@ -58,6 +58,9 @@ class Lifespan:
         if inspect.isasyncgenfunction(function):
             text = f"write @contextlib.asynccontextmanager above `async def {function.__name__}`, the lifespan"
             raise TypeError(f"{text} of the server {name!r}")
+        if not callable(function) or isinstance(function, AbstractAsyncContextManager):
+            advice = "write the name of the function without parentheses"
+            raise TypeError(f"the lifespan of the server {name!r} must be a function, not {function!r:.80}; {advice}")
         self.state: object = None
         """The value that the context manager has yielded; None while the context manager is not entered."""
         self.ending = asyncio.Event()

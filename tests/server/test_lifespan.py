@@ -367,6 +367,12 @@ def test_lifespan_without_its_decorator_raises_type_error() -> None:
         Server("s", lifespan=connect)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("mistake", [5, contextlib.AsyncExitStack()])
+def test_lifespan_that_is_not_a_function_raises_type_error(mistake: Any) -> None:
+    with pytest.raises(TypeError, match=r"lifespan of the server 's' must be a function, not .*without parentheses"):
+        Server("s", lifespan=mistake)
+
+
 # ------------------------------------------------------------------------------------------------ ASGI
 
 
