@@ -196,12 +196,23 @@ def run_check(options: argparse.Namespace) -> int:
     if options.file is not None and options.as_test:
         return int(_import_module("cli.drive").show_as_test(options))
     if options.file is not None and not is_url:
+        refuse_options(options, ("call", "header", "timeout"), "a server: its URL, or two dashes and its command")
         return int(_import_module("cli.check").check_file(options))
+    refuse_options(options, ("sarif",), "a recording")
     if is_url:
         options.command = [options.file]
+    else:
+        refuse_options(options, ("header",), "the URL of a server")
     if not options.command:
         raise UsageError("name a recording, or a server: its URL, or two dashes and its command")
     return int(_import_module("cli.drive").run_drive(options))
+
+
+def refuse_options(options: argparse.Namespace, names: Sequence[str], target: str) -> None:
+    """Raise UsageError for an option that would have no effect, because it works only with another target."""
+    for name in names:
+        if getattr(options, name):
+            raise UsageError(f"--{name} works only with {target}")
 
 
 def _import_module(path: str) -> ModuleType:

@@ -175,6 +175,9 @@ def test_check_of_a_server_silences_only_the_logger_of_this_package(monkeypatch:
         (("README.md",), "cannot read README.md: not a recording"),
         (("examples/weather.py",), "; to check a server, write two dashes before its command"),
         (("/dev/null", "--revision", "x"), "not a recording"),
+        (("/dev/null", "--timeout", "5"), "--timeout works only with a server: its URL, or two dashes and its command"),
+        (("--sarif", "a", "--", "cat"), "--sarif works only with a recording"),
+        (("--header", "a: b", "--", "cat"), "--header works only with the URL of a server"),
     ],
 )  # fmt: skip
 def test_check_with_a_wrong_command_line_ends_with_exit_code_2(
