@@ -17,6 +17,7 @@ from collections import abc
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import MISSING, Field, InitVar, fields, is_dataclass
 from enum import Enum
+from functools import partial
 from itertools import repeat
 from math import inf, isfinite
 from typing import Annotated, Any, Final, Literal, NamedTuple, NotRequired, Required, Union, get_args, get_origin
@@ -47,7 +48,7 @@ class Conversion(NamedTuple):
     read: Reader | None = None
     """None if the JSON value needs no conversion."""
     is_generated: bool = True
-    """False if a tool author or pydantic has written keywords of the schema, which may therefore be malformed."""
+    """False if a tool author or pydantic wrote a part of the schema, so that it may be malformed."""
 
 
 class AnnotationScope(NamedTuple):
@@ -59,7 +60,7 @@ class AnnotationScope(NamedTuple):
     enclosing: tuple[object, ...] = ()
     """The types that contain the part. A type that contains itself is refused, because its schema would be infinite."""
     is_result: bool = False
-    """True if the program writes values of the type instead of reading them. Some models then have other fields."""
+    """True if the program writes values of the type instead of reading them. Pydantic adds computed fields then."""
     depth: int = 0
     """Nesting level of the part. Unlike `enclosing`, it counts unions and containers too."""
 
@@ -135,7 +136,7 @@ def conversion_of(annotation: Any, scope: AnnotationScope) -> Conversion:
     if origin is Literal:
         return _literal(arguments, scope)
     if origin is Union or origin is types.UnionType:
-        member_scope = scope.part("")  # a union adds a level, and nothing to the path
+        member_scope = scope.part("")  # one level deeper, at the same path
         conversions = [conversion_of(argument, member_scope) for argument in arguments]
         schemas, readers = [member.schema for member in conversions], [member.read for member in conversions]
         return Conversion(union_schema(schemas), union_reader(schemas, readers), _are_generated(conversions))
@@ -158,7 +159,7 @@ def _class(annotation: Any, cls: Any, arguments: tuple[Any, ...], scope: Annotat
         return _tuple(annotation, arguments, scope)
     if cls in _MAPPING_CLASSES:
         return _mapping(annotation, arguments or (Any, Any), scope)
-    if cls is not annotation:  # a generic class with type arguments
+    if cls is not annotation:  # another class with type arguments, such as Stack[int]
         raise scope.error(annotation)
     if issubclass(cls, Enum):
         return _enum(cls, scope)
@@ -217,15 +218,16 @@ def _annotated(arguments: tuple[Any, ...], scope: AnnotationScope) -> Conversion
     try:
         schema = add_keywords(conversion.schema, arguments[1:])
     except ValueError as fault:
-        raise UnsupportedType(f"{scope.path}: the Annotated {fault}.") from None
-    has_only_texts = all(isinstance(extra, str) for extra in arguments[1:])
-    return Conversion(schema, conversion.read, conversion.is_generated and has_only_texts)
+        raise UnsupportedType(f"{scope.path}: the Annotated {fault}.") from None  # the fault begins with "has"
+    # a text is a description, which cannot make the schema malformed
+    has_only_descriptions = all(isinstance(extra, str) for extra in arguments[1:])
+    return Conversion(schema, conversion.read, conversion.is_generated and has_only_descriptions)
 
 
-def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, numbers: str) -> Schema:
+def _enum_schema(values: Sequence[Any], scope: AnnotationScope, owner: object, number_kind: str) -> Schema:
     """Return an `enum` of the values, even for one value, because language models know `enum` better than `const`."""
     if any(type(value) not in TYPE_NAMES for value in values):
-        raise scope.error(owner, f"has values that are not strings, {numbers}, booleans or None")
+        raise scope.error(owner, f"has values that are not strings, {number_kind}, booleans or None")
     names = list(dict.fromkeys(TYPE_NAMES[type(value)] for value in values))
     return {"type": type_keyword(names), "enum": [*values]}
 
@@ -255,16 +257,12 @@ def _array(build: Callable[[list[Any]], object], argument: Any, scope: Annotatio
     """Return the conversion of an array whose items have one type. `build` makes a list or a set of the items."""
     item = conversion_of(argument, scope.part("[]"))
     schema: Schema = {"type": "array", "items": item.schema} if item.schema else {"type": "array"}
-    read_item = item.read
-
-    def read_list(values: list[Any]) -> list[object]:
-        return values if read_item is None else _read_items(repeat(read_item), values)
-
+    read_list = None if item.read is None else partial(_read_items, repeat(item.read))
     if build is list:
-        return Conversion(schema, None if read_item is None else read_list, item.is_generated)
+        return Conversion(schema, read_list, item.is_generated)
 
     def read_set(values: list[Any]) -> object:
-        items = read_list(values)
+        items = values if read_list is None else read_list(values)
         try:
             return build(items)
         except TypeError:
@@ -296,7 +294,7 @@ def _tuple(annotation: Any, arguments: tuple[Any, ...], scope: AnnotationScope) 
         return Conversion(array.schema, read_any_length, array.is_generated)
     items = [conversion_of(argument, scope.part(f"[{index}]")) for index, argument in enumerate(arguments)]
     readers = [item.read or (lambda value: value) for item in items]
-    prefix: Schema = {"prefixItems": [item.schema for item in items]} if items else {}  # it must not be empty
+    prefix: Schema = {"prefixItems": [item.schema for item in items]} if items else {}  # an empty one is invalid
     schema: Schema = {"type": "array", **prefix, "items": False, "minItems": len(items)}
     return Conversion(schema, lambda values: tuple(_read_items(readers, values)), _are_generated(items))
 
