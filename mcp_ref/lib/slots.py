@@ -31,7 +31,10 @@ class Slots:
         return False
 
     async def take(self) -> Literal[True]:
-        """Wait for a slot, and take it. Return True, so that a caller can write `take_now() or await take()`."""
+        """Wait until another task gives a slot back, and take it. Call this only after `take_now` has returned False.
+
+        Return True, so that a caller can write `take_now() or await take()`.
+        """
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(turn)
         try:

@@ -4,10 +4,11 @@ The event loop needs some milliseconds to encode and send a message of 1 MB, so 
 once, all other clients would wait for seconds. Therefore one large message is encoded in every `ITERATIONS_PER_TURN`
 iterations of the loop, and other work goes on in between. Small messages never wait.
 
-When `MAX_WAITING` results wait already, further requests wait too, before their handlers run, because the results of
-all of them together would fill the memory. At each turn the newest request starts, so that the queue of one client does
-not delay the others. While clients have too much unread data, all large results wait, but requests keep starting until
-`MAX_WAITING_FULL` results wait.
+When `MAX_WAITING` large results wait already, a request that can add another one waits too, before its handler runs,
+because all the results together would fill the memory. Each turn starts the newest request, and the oldest one too if
+fewer results wait: if requests started only in their order, the queue of one busy client would delay all the others.
+While clients have too much unread data, no large result is sent. Requests still start at each turn until
+`MAX_WAITING_FULL` results wait, and from then on only every `FULL_SECONDS`.
 
     async def respond(result):
         turn = turn_for(result)
@@ -31,14 +32,14 @@ LARGE_MESSAGE: Final = 64 * 1024
 """Size from which a message needs a turn, in bytes."""
 
 ITERATIONS_PER_TURN: Final = 8
-"""Number of iterations of the event loop for each large message. An iteration without one takes much less time, so the
-other clients, whose requests take several iterations each, hardly notice."""
+"""Number of iterations of the event loop from one large message to the next. The iterations between them are short, so
+the other clients, whose requests take several iterations each, hardly notice."""
 
 MAX_WAITING: Final = 4
 """Number of waiting messages from which requests wait too, before their handlers run."""
 
 MAX_WAITING_FULL: Final = 64
-"""Number of waiting messages from which requests start only every `FULL_SECONDS`, if there is too much unread data."""
+"""Number of waiting messages from which requests no longer start at each turn, if clients have too much unread data."""
 
 FULL_SECONDS: Final = 0.05
 """Pause between two calls of `has_room` while clients have too much unread data, in seconds."""
@@ -80,12 +81,12 @@ class Turns:
     async def _wait_in(self, queue: deque[asyncio.Future[None]]) -> None:
         turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(turn)
-        self.take()  # if the turn that the caller saw has ended since then, nothing else would end this wait
+        self.take()  # starts the turns again if they have ended since the caller looked, or nothing would end this wait
         try:
             await turn
         except asyncio.CancelledError:
             if not turn.cancelled():  # cancelled after it got the turn, which it does not need now
-                _end_one(queue)
+                _give_turn(queue)
             raise
 
     def _pass_later(self, iterations: int) -> None:
@@ -100,14 +101,15 @@ class Turns:
         """Let the next message go, start the next requests, and call this again as long as others wait."""
         has_room = self._has_room()
         if has_room:
-            _end_one(self._waiting)
+            _give_turn(self._waiting)
         else:
             self._forget_cancelled_messages()
         if len(self._waiting) < MAX_WAITING:
-            _end_one(self._starting)  # the oldest request
-        _end_one(self._starting, newest=True)  # even now, so that a queue of one client does not delay the others
-        can_only_wait = not self._starting or len(self._waiting) >= MAX_WAITING_FULL
-        if not has_room and can_only_wait:
+            _give_turn(self._starting)
+        _give_turn(self._starting, newest=True)  # however many messages wait
+        may_start_more = bool(self._starting) and len(self._waiting) < MAX_WAITING_FULL
+        if not has_room and not may_start_more:
+            # Look again later. Until clients have read, large messages wait, so `is_taken` stays True in any case.
             asyncio.get_running_loop().call_later(FULL_SECONDS, self._pass_on)
         elif self._waiting or self._starting:
             self._pass_later(ITERATIONS_PER_TURN)
@@ -121,10 +123,10 @@ class Turns:
         self._waiting.extend(pending)
 
 
-def _end_one(turns: deque[asyncio.Future[None]], newest: bool = False) -> None:
-    """End the oldest or the newest wait that was not cancelled."""
-    while turns:
-        turn = turns.pop() if newest else turns.popleft()
+def _give_turn(queue: deque[asyncio.Future[None]], newest: bool = False) -> None:
+    """Give the oldest waiter in a queue its turn, or the newest, and skip those that were cancelled."""
+    while queue:
+        turn = queue.pop() if newest else queue.popleft()
         if not turn.done():
             return turn.set_result(None)
 
