@@ -28,6 +28,7 @@ def record(options: argparse.Namespace) -> int:
     """Record a conversation. Return the exit code, unless this process becomes the server."""
     if options.file is None:
         raise UsageError("name the file of the recording, such as talk.jsonl")
+    check_address(options)
     tape = TapeOptions(options.file, options.max_mb * MEGABYTE, options.with_secrets)
     if bool(options.command) == bool(options.http):  # both, or neither of them
         raise UsageError("name one server: --http and its URL, or two dashes and its command")
@@ -41,6 +42,13 @@ def record(options: argparse.Namespace) -> int:
     except OSError as error:
         note(f"cannot start {options.command[0]!r}: {error.strerror}")
         return EXIT_CANNOT_START
+
+
+def check_address(options: argparse.Namespace) -> None:
+    """Raise UsageError for an address to listen on without `--http`, because it would have no effect."""
+    for name, default in (("host", "127.0.0.1"), ("port", 0)):
+        if not options.http and getattr(options, name) != default:
+            raise UsageError(f"--{name} needs --http")
 
 
 async def _record_until_signal(tape: TapeOptions, url: str, host: str, port: int) -> int:

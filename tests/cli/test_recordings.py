@@ -50,6 +50,8 @@ def path(tmp_path: Path) -> Path:
         (["record", "/dev/null", "--http", "ftp://a/"], "must begin with http://"),
         (["record", "/dev/null", "--http", "http://a/", "--max-mb", "0"], "at least 1"),
         (["record", "/dev/null", "--http", "http://a/", "--port", "65536"], "from 0 to 65535, got '65536'"),
+        (["record", "/dev/null", "--port", "9", "--", "cat"], "--port needs --http"),
+        (["replay", "README.md", "--host", "::1"], "--host needs --http"),
         (["replay"], "FILE"),
         (["replay", "/none/a.jsonl"], "cannot read /none/a.jsonl"),
         (["replay", "README.md"], "not a recording"),
