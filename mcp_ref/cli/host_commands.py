@@ -65,6 +65,9 @@ def refuse_single_server_options(options: argparse.Namespace, allowed: Collectio
 def run_host_command(options: argparse.Namespace) -> int:
     if options.find:
         paths = find_configs(os.getcwd())
+        if options.json:
+            show.print_json([str(path) for path in paths])
+            return 0
         for path in paths:
             show.out(str(path))
         if not paths:

@@ -223,6 +223,8 @@ def test_find_lists_files_and_starts_nothing(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(Path, "home", lambda: tmp_path / "home")
     assert main(["list", "--find"]) == 0
     assert capsys.readouterr().out == f"{tmp_path / 'mcp.json'}\n" and not started.exists()
+    assert main(["list", "--find", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [str(tmp_path / "mcp.json")]
     monkeypatch.chdir("/")
     assert main(["list", "--find"]) == 0
     assert capsys.readouterr() == ("", "found no configuration file of a known host\n")
