@@ -161,10 +161,13 @@ class Requester:
                     before_send(id)
                 request = Request(id, method, params)
                 batch = self._batches.get(asyncio.current_task()) if self._batches else None
+                round_trip = None
                 if batch is not None:
                     batch.requests[id] = request
                     self._leave_batch(asyncio.current_task())
-                elif (round_trip := self._send_request(request, related)) is not None:
+                else:
+                    round_trip = self._send_request(request, related)
+                if round_trip is not None:
                     pending.in_round_trip = True
                     await round_trip  # usually delivers the response to `settle`, which sets `outcome`
                     pending.in_round_trip = False
@@ -190,9 +193,11 @@ class Requester:
 
     def _forget(self, id: RequestId, batch: _UnsentBatch | None, cancel_reason: str) -> None:
         was_unsent = batch is not None and batch.requests.pop(id, None) is not None
-        if cancel_reason and not was_unsent:
-            self._on_abandoned(id, cancel_reason)
-        del self.pending[id]
+        try:
+            if cancel_reason and not was_unsent:
+                self._on_abandoned(id, cancel_reason)
+        finally:
+            del self.pending[id]
 
     async def batch(self, *calls: Coroutine[object, object, object]) -> list[object]:
         """Run several calls, and send their first requests as one array. [2025-03-26 basic/index#batching]

@@ -74,7 +74,10 @@ class Recorder(MessageTransport):
 class Bench:
     """A dispatcher between a recorder and handlers that tests fill in."""
 
-    def __init__(self, serve: Callable[[Request], Awaitable[Object]] | None = None, **limits: float) -> None:
+    def __init__(
+        self, serve: Callable[[Request], Awaitable[Object]] | None = None,
+        on_abandoned: Callable[[RequestId, str], None] | None = None, **limits: float,
+    ) -> None:  # fmt: skip
         self.transport = Recorder()
         self.notified: list[Notification] = []
         self.abandoned: list[tuple[RequestId, str]] = []
@@ -93,7 +96,7 @@ class Bench:
             self.transport,
             serve or wait_at_gate,
             self.notified.append,
-            lambda id, reason: self.abandoned.append((id, reason)),
+            on_abandoned or (lambda id, reason: self.abandoned.append((id, reason))),
             Limits(**limits),  # type: ignore[arg-type]
         )
 
@@ -298,6 +301,16 @@ async def test_dispatcher_cancelled_caller_cancels_request_and_late_response_is_
         await call
     assert bench.abandoned == [(1, "the caller stopped waiting")]
     bench.receive(Response(1, {}))
+    assert bench.dispatcher.pending == {}
+
+
+async def test_dispatcher_request_whose_cancellation_cannot_be_sent_leaves_nothing() -> None:
+    def cannot_send(id: RequestId, reason: str) -> None:
+        raise OSError(f"cannot send: {reason}")
+
+    bench = Bench(on_abandoned=cannot_send)
+    with pytest.raises(OSError, match="the request timed out"):
+        await bench.call(timeout=0.01)
     assert bench.dispatcher.pending == {}
 
 
