@@ -80,8 +80,10 @@ def is_stateless(params: Object) -> bool:
 
 def read_required_meta(params: Object) -> tuple[Object, str, Object]:
     """Return a request's `_meta`, revision and capabilities. Raise MalformedRequest if one is missing or invalid."""
-    given = params.get("_meta")
-    meta = given if isinstance(given, dict) else {}
+    meta = params.get("_meta")
+    if not isinstance(meta, dict):
+        fields = f"{PROTOCOL_VERSION} and {CLIENT_CAPABILITIES}"
+        raise MalformedRequest(INVALID_PARAMS, f"Invalid params: _meta is missing; it must have {fields}")
     version, capabilities = meta.get(PROTOCOL_VERSION), meta.get(CLIENT_CAPABILITIES)
     # [2026-07-28 basic/index#_meta] a request without a required field MUST be rejected with -32602
     if not isinstance(version, str):

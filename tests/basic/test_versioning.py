@@ -198,7 +198,8 @@ async def test_request_without_revision_is_malformed_on_a_modern_server(kind: st
             params: Object = {**LOOK} if meta is None else {**LOOK, "_meta": meta}
             error = error_of(await wire.ask(method, params, 1), INVALID_PARAMS)
             assert f"{META}protocolVersion" in str(error["message"])
-        error_of(await wire.ask("tools/list", None, 1), INVALID_PARAMS)
+        error = error_of(await wire.ask("tools/list", None, 1), INVALID_PARAMS)
+        assert str(error["message"]).endswith(f"it must have {META}protocolVersion and {META}clientCapabilities")
 
 
 @pytest.mark.parametrize(
