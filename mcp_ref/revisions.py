@@ -22,8 +22,9 @@ is a *stateless request*, which carries its own revision and capabilities and ca
             scope step-up (a client asks for more scopes); JSON Schema 2020-12 by default; rules for tool names
     changed: invalid tool arguments give a result with `isError` (features/tools.py); a forbidden Origin gives HTTP 403
     deprecated: `includeContext` values "thisServer" and "allServers" (omit the field)
-2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-* (gateways read no bodies);
-            cache hints (`ttlMs`); `extensions`; structured content of any JSON; error codes -32020 to -32022
+2026-07-28  Added: `server/discover`; `resultType`; headers Mcp-Method, Mcp-Name, Mcp-Param-*, so that gateways need not
+            read bodies; cache hints `ttlMs`, `cacheScope`; `extensions`; any JSON as structured content; error codes
+            -32020 to -32022
     replaced (old -> new): initialize, sessions -> `_meta` in each request; requests of the server -> multi round-trip
             requests; resources/subscribe, GET stream -> subscriptions/listen; logging/setLevel -> `logLevel` in
             `_meta`; tasks in the core -> tasks extension; error code -32002 -> -32602; notifications/cancelled on HTTP
@@ -36,8 +37,9 @@ is a *stateless request*, which carries its own revision and capabilities and ca
 [2025-03-26 changelog#major-changes] [2025-06-18 changelog#major-changes] [2025-11-25 changelog#major-changes]
 [2026-07-28 changelog#major-changes] [2026-07-28 changelog#deprecated]
 
-Each kind of difference has one place: methods are in `METHODS`, behaviors in `Revision`, which is tested instead of
-dates, and fields of messages in `Availability`, which codec.py reads. `python3 -m mcp_ref revisions` prints it.
+Each kind of difference has one place: the methods are in the table `METHODS`, behaviors are fields of `Revision`, which
+other modules test instead of comparing dates, and the fields of messages have an `Availability`, which codec.py reads.
+`python3 -m mcp_ref revisions` prints these differences.
 
 Spec:  basic/versioning (2026-07-28), basic/lifecycle#version-negotiation (legacy), the changelogs
 """
