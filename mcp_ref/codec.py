@@ -272,8 +272,10 @@ def _choose_class(classes: list[type], value: Object, expected: str) -> type:
         matches = (value.get(tag) == constant) if tag else (required <= value.keys())
         if matches:
             return cls
-    tag, _, _ = _distinguishing_members(classes[0])  # such as `type`, which then has a wrong value
-    raise ShapeError(expected, value.get(tag, _MISSING), tag) if tag else ShapeError(expected, value)
+    tag, _, _ = _distinguishing_members(classes[0])
+    if tag:  # such as `type`, which then has a wrong value
+        raise ShapeError(expected, value.get(tag, _MISSING), tag)
+    raise ShapeError(expected, value)
 
 
 @functools.cache

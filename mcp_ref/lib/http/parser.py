@@ -144,7 +144,8 @@ class RequestParser:
         raw = bytes(buffer[:size])
         del buffer[:size]
         is_small = size <= MAX_CACHED_HEAD_SIZE
-        head = (self._parse_small if is_small else parse_request_head)(raw, self._limits.header_count)
+        parse = self._parse_small if is_small else parse_request_head
+        head = parse(raw, self._limits.header_count)
         self._check_body_size(head.length)  # before the head is cached, so that a cached head needs no further check
         if is_small:
             if len(self.cached_heads) >= MAX_CACHED_REQUEST_HEADS:
