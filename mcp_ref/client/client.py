@@ -282,7 +282,7 @@ class Client(ClientRequests):
         return (await self.request("completion/complete", params, completion.CompleteResult, timeout)).completion
 
     async def set_roots(self, roots: RootPaths | LazyRoots) -> None:
-        """Replace the `roots`, and notify the server. Raise CapabilityError if the client was created without roots."""
+        """Replace the `roots` (`ClientOptions`), and notify the server. Raise CapabilityError without that option."""
         if self._handlers is None or self._handlers.roots is None:
             raise CapabilityError("the client did not declare roots: create it with roots=[], or with a list of roots")
         self._handlers.set_roots(roots)

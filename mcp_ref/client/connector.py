@@ -45,7 +45,7 @@ class Connector:
 
     def __init__(
         self, target: Target, make_session: Callable[[OnSessionEnd, Transport], ClientSession],
-        eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],
+        eras: MutableMapping[str, Era], on_disconnect: Callable[[], None],  # eras by `Target.era_key`
     ) -> None:  # fmt: skip
         self.target, self.state = target, ConnectionState.NEW
         self.ready_session: ClientSession | None = None  # None until the client is connected, and during a restart

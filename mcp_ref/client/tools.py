@@ -65,7 +65,7 @@ class ToolCalls:
     def params(
         name: str, arguments: Mapping[str, object] | None, meta: Mapping[str, object] | None
     ) -> CallToolRequestParams:
-        if arguments is not None and not isinstance(arguments, (dict, Mapping)):  # `dict` is faster
+        if arguments is not None and not isinstance(arguments, (dict, Mapping)):  # a dict needs no slow check of an ABC
             raise TypeError(f'the arguments must be a mapping, such as {{"a": 1}}, not {type(arguments).__name__}')
         meta_copy: Object | None = None if meta is None else dict(meta)  # type: ignore[arg-type]
         if meta_copy:

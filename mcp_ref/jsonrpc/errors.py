@@ -29,7 +29,7 @@ class McpError(Exception):
     is_for_peer = False
     """True if a handler that raises this exception wants its peer to read the text (failures.py)."""
     is_temporary = False
-    """True if a retry makes sense, because an `AuthorizationError` came only from a server that did not respond."""
+    """True if the authorization failed only because no authorization server responded, so that a retry makes sense."""
 
     def show_to_peer(self) -> Self:
         """Return this exception, after marking that the peer may read its text, which reveals nothing internal."""

@@ -5,8 +5,8 @@ that only a model reads. `escape_hidden` writes such characters as `\u{202e}`, s
 
 Three kinds of characters are hidden: the general categories of controls, formats (such as direction marks), surrogates,
 private-use characters, and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and
-symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are hidden except
-after a symbol, where their effect is visible: a warning sign becomes colored, for example.
+symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are hidden except after a symbol,
+where their effect is visible: a warning sign becomes colored, for example.
 
 Threats:
     terminal-escapes: A server or a client manipulates the user's terminal with escape sequences or hidden characters in
@@ -48,7 +48,7 @@ def is_hidden(character: str) -> bool:
 def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
     """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
-        # As usual. The previous characters do not matter here, so each character is checked only once, which is faster.
+        # Usually no previous character matters, so check each different character only once, which is faster.
         return {character for character in set(text) if is_hidden(character) and character not in keep}
     return {character for previous, character in _with_previous(text) if _is_hidden_after(previous, character, keep)}
 

@@ -145,7 +145,7 @@ class Context(InputRequests, Generic[S]):
     def close_stream(self) -> bool:
         """Close the HTTP stream of this request, which the client resumes later. Call this on the event loop.
 
-        Use it for work that outlasts a connection. Return False before 2025-11-25, for JSON responses, or without HTTP.
+        Use it if the work outlasts a connection. Return False before 2025-11-25, for JSON, or without Streamable HTTP.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a server MAY close it after an event with an id
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)

@@ -266,7 +266,7 @@ class Server:
     async def close(self) -> None:
         """End all sessions, requests and tasks, leave the lifespan, and end the worker threads.
 
-        Servers do this at their end, except under a framework that mounts `asgi()` and forwards no lifespan events.
+        Servers do it at their end. Call it only for a framework that mounts `asgi()` and forwards no lifespan events.
         """
         await self.catalog.service.close()
 

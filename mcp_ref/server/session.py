@@ -95,7 +95,7 @@ class ServerSession(Session, Announcer):
 
     def _serve(self, request: Request) -> Coroutine[object, object, Object]:
         # [2026-07-28 basic/versioning#backward-compatibility-with-initialization-based-versions] `_meta` names the era
-        names_revision = "_meta" in request.params and is_stateless(request.params)
+        names_revision = "_meta" in request.params and is_stateless(request.params)  # most need no call
         if self._serves_stateless and (names_revision or not self._serves_sessions):
             notify, drain = partial(self._notify_for, request.id), partial(self.transport.drain, request.id)
             principal = self.transport.principal
@@ -202,7 +202,7 @@ class ServerSession(Session, Announcer):
         return self.subscriptions
 
     def wants(self, method: str, subject: str | None) -> bool:
-        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":  # (only modern)
+        if self.phase is NEW or self.is_disconnected or method == "notifications/tasks":  # (the modern era's)
             return False
         return subject is None or self._update_params(subject) is not None
 

@@ -6,7 +6,7 @@ the open request itself is the subscription [2026-07-28 changelog#major-changes]
 Threats:
     listen-without-scope: A caller without the scope of a resource learns of its changes by naming it in the filter. The
         server leaves the resource out when it accepts the filter, and checks each update again.
-    listen-after-expiry: A caller keeps listening after its access token has expired. So the subscription ends then.
+    listen-after-expiry: A caller keeps listening after its token has expired. The subscription ends with the token.
 
 Spec:  2026-07-28 basic/patterns/subscriptions
 """

@@ -176,8 +176,8 @@ def may_connect(address: str, server: str, private_networks: bool = False) -> bo
 
     `server` is the IP address of that MCP server. Its URLs may lead the client to its own kind of network or further
     outside, but not further inside, because a server on the internet could otherwise attack the private network through
-    the client. With `private_networks`, servers on the internet may lead into the private network, too. No other server
-    may lead to a link-local address, such as 169.254.169.254, where a cloud machine gets its secrets.
+    the client. With `private_networks`, servers on the internet may lead into the private network, too. A link-local
+    address other than `server` is never allowed, because a cloud machine gets its secrets from 169.254.169.254.
     """
     if address == server:
         return address not in ("0.0.0.0", "::")  # some systems take these for this machine
