@@ -4,8 +4,8 @@ Some environment variables make a program run other programs, or load other code
 sets one of these, consent to the start is not enough, so the host asks about each of them.
 
 Threats:
-    lookalike-url: A server or a file abuses the user's trust in a host with a URL that looks as if it led to this host.
-        The user sees the true host, and a warning for each known trick.
+    lookalike-url: A server or a file sends the user to an attacker's site by a URL that looks like that of a site which
+        the user trusts. The user sees the true host of the URL, and a warning for each known trick.
 
 Spec:  2026-07-28 client/elicitation#safe-url-handling (the specification does not define warnings about commands)
 """
@@ -24,7 +24,7 @@ from .approval import Setting, quoted
 _SHELLS = {"sh", "bash", "zsh", "dash", "ksh", "fish", "cmd", "powershell", "pwsh", "busybox"}
 _LAUNCHERS = {"env", "xargs", "nohup", "timeout", "nice", "setsid", "script", "watch", "find", "ssh"}
 
-_VARIABLES = {
+_DANGEROUS_VARIABLES = {
     "PATH|PATHEXT": "decides which programs a name such as node means",
     r"LD_.+|DYLD_.+|GLIBC_TUNABLES|GCONV_PATH|LOCPATH|MALLOC_.+|(QT|GTK|GIO|GST|VK|LIBGL)_.+|APPINIT_DLLS":
         "can load other code into every program",
@@ -56,24 +56,26 @@ _VARIABLES = {
 """The dangerous environment variables as regular expressions, each with the reason. Case is ignored, because Windows
 ignores it, and programs such as npm and curl do so for some names."""
 
-_ANY_VARIABLE = re.compile("|".join(_VARIABLES), re.IGNORECASE)  # so that a harmless name needs one match, not many
+# so that a harmless name needs one match, not many
+_ANY_DANGEROUS_VARIABLE = re.compile("|".join(_DANGEROUS_VARIABLES), re.IGNORECASE)
 
-_NAME_OF_SECRET = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
-_NAME_OF_PLACE = re.compile(r".*_(file|path|dir|folder|ur[il]|host|endpoint|address)", re.IGNORECASE)
-_WORD_FOR_SECRET = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
+_SECRET_WORD_AT_END = re.compile(r".*(authorization|token|key|secret|password|passwd)", re.IGNORECASE)
+_PLACE_WORD_AT_END = re.compile(r".*_(file|path|dir|folder|ur[il]|host|endpoint|address)", re.IGNORECASE)
+_SECRET_WORD_ANYWHERE = re.compile(r"authorization|token|key|secret|passw", re.IGNORECASE)
 _START_OF_PLACE = re.compile(r"(?:[A-Za-z]:|~|\.{1,2})[/\\]|\\\\|.*://", re.DOTALL)
 _FIRST_FOLDER = re.compile(r"/+[^/]*")
 
 
 def is_secret_name(name: str) -> bool:
     """Return True if a name ends in a word for a secret: `API_KEY`, but not `KEY_HELPER`, which may name a program."""
-    return _NAME_OF_SECRET.fullmatch(name) is not None
+    return _SECRET_WORD_AT_END.fullmatch(name) is not None
 
 
 def is_place(value: str) -> bool:
-    """Return True if a text is a path or a URL, and so not a secret. The file at the path need not exist yet.
+    """Return True if a text is a path or a URL, and so not a secret.
 
-    The first folder of an absolute path, such as `/home`, must exist, because a random key may begin with a slash.
+    A text that begins with `./`, `~/` or `https://`, for example, needs nothing else. Otherwise the file, or the first
+    folder of an absolute path, such as `/home`, must exist, because a random key may contain slashes too.
     """
     if _START_OF_PLACE.match(value):
         return True
@@ -85,14 +87,16 @@ def is_place(value: str) -> bool:
 
 def may_be_secret(name: str) -> bool:
     """Return True if a variable or header may contain a secret, as `TOKEN` and `TOKEN_2` may, but not `TOKEN_FILE`."""
-    return _WORD_FOR_SECRET.search(name) is not None and _NAME_OF_PLACE.fullmatch(name) is None
+    return _SECRET_WORD_ANYWHERE.search(name) is not None and _PLACE_WORD_AT_END.fullmatch(name) is None
 
 
 def variable_danger(name: str) -> str | None:
     """Return the reason why an environment variable is dangerous, or None."""
-    if is_secret_name(name) or not _ANY_VARIABLE.fullmatch(name):
+    if not _ANY_DANGEROUS_VARIABLE.fullmatch(name):
         return None
-    for pattern, reason in _VARIABLES.items():
+    if is_secret_name(name):  # `PIP_PASSWORD`, for example, only matches because of its prefix
+        return None
+    for pattern, reason in _DANGEROUS_VARIABLES.items():
         if re.fullmatch(pattern, name, re.IGNORECASE):
             return reason
     return None
@@ -120,7 +124,8 @@ def value_warnings(settings: Iterable[Setting]) -> tuple[str, ...]:
 
 
 def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = None) -> tuple[str, ...]:
-    """Return the warnings about a command of a file in `folder`. `program` is its absolute path, if known."""
+    """Return the warnings about the command in a configuration file in `folder`. `program` is the absolute path of the
+    command's program, if known."""
     path = argv[0] if argv else ""
     absolute = program or os.path.abspath(path)
     targets = (path, absolute, os.path.realpath(absolute))  # a link may have a harmless name
@@ -141,8 +146,8 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
 def is_own_file(path: str, folder: str) -> bool:
     """Return True if only the user and the administrator can have written a file.
 
-    Somebody else can have written a file that is missing, that lies below the working directory or `folder` (the
-    `${workspaceFolder}`), or that lies in a project (see `_is_in_project`).
+    Somebody else may have written a file below the working directory or `folder` (the `${workspaceFolder}`), or in a
+    project (see `_is_in_project`). The same is assumed of a file whose owner cannot be read, such as a missing one.
     """
     try:
         is_elsewhere = not _is_below(path, (folder, os.getcwd())) and not _is_in_project(path)

@@ -37,7 +37,7 @@ MAX_SERVER_NAME = 24
 MAX_MODEL_NAME = 60
 """Maximum length of a model name, in characters. All known model providers and hosts allow 60."""
 
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]+")
+_ALLOWED_IN_MODEL_NAME = re.compile(r"[A-Za-z0-9_-]+")
 
 
 class UnknownName(LookupError):
@@ -51,11 +51,12 @@ class UnknownName(LookupError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         names = sorted(escape_hidden(text, keep="") for text in known)  # a server chooses the names of its tools
-        similar = [text for text in names if name and text.endswith(f".{name}")][:3]
-        similar = similar or difflib.get_close_matches(name, names, n=3)
-        if not similar and len(names) <= 12:
-            similar = names
-        hint = f"did you mean {' or '.join(similar)}?" if similar else f"the host has {len(names) or 'none'}"
+        suggested = [text for text in names if name and text.endswith(f".{name}")][:3]  # only the server is missing
+        if not suggested:
+            suggested = difflib.get_close_matches(name, names, n=3)
+        if not suggested and len(names) <= 12:  # few enough to list them all
+            suggested = names
+        hint = f"did you mean {' or '.join(suggested)}?" if suggested else f"the host has {len(names) or 'none'}"
         super().__init__(f"unknown {kind} {name[:200]!r}; {hint}")
 
 
@@ -82,7 +83,7 @@ def full_name(server: str, name: str) -> str:
 def model_name(server: str, name: str, digits: int = 8) -> str:
     """Return the model name, which matches `^[A-Za-z][A-Za-z0-9_-]{0,59}$`. A changed name ends with a hash."""
     joined = f"{server}__{name}"
-    if _TOOL_NAME.fullmatch(name) and len(joined) <= MAX_MODEL_NAME:
+    if _ALLOWED_IN_MODEL_NAME.fullmatch(name) and len(joined) <= MAX_MODEL_NAME:
         return joined
     suffix = "_" + _hash_digits(full_name(server, name), digits)
     return re.sub(r"[^A-Za-z0-9_-]", "_", joined)[: MAX_MODEL_NAME - len(suffix)] + suffix
