@@ -5,7 +5,8 @@
 
 The id, the progress token or, over HTTP, the stream of a message says to which request it belongs. Any other
 notification of the server belongs to the request that began last, so that a replay sends it at the same place of the
-conversation. A request that is repeated has the same *signature*, its method and params, by which a replay finds it.
+conversation. A replay finds a request by its *signature*: its method and params, which stay the same when a client
+repeats it, unlike its id.
 
 Used by: replay.py, regression.py. Uses: check/recording.py, transports/trace.py
 """
@@ -30,7 +31,7 @@ _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
 MAX_IN_FLIGHT: Final = 1000
 """Maximum number of requests that wait for a response. If there are more, the oldest one counts as never answered."""
 MAX_UNKNOWN: Final = 100
-"""Maximum number of requests in `Cassette.unknown`, a line for each."""
+"""Maximum number of lines in `Cassette.unknown`, one for each request that was not recorded."""
 MAX_COMPARED: Final = 1000
 """Maximum number of recorded requests that are compared with an unknown one, to name the nearest."""
 SHOWN_CHARACTERS: Final = 160
@@ -42,6 +43,7 @@ class Sent:
     """One message of either side in a recording."""
 
     at: float
+    """Time since the start of the recording, in seconds."""
     sender: Side
     value: Object
     number: int = 0
@@ -157,8 +159,8 @@ def _cut(text: str) -> str:
 
 
 class Cassette:
-    """The recorded requests, from which a replay takes them by their signatures. Equal ones are taken in their order,
-    and the last of them as often as needed.
+    """The recorded requests, from which a replay takes them by their signatures. Requests with the same signature are
+    taken in their order, and when only the last one is left, it is taken again and again.
 
     Args:
         events: The events of a recording.
@@ -170,10 +172,11 @@ class Cassette:
         for recorded in self.requests:
             by_signature.setdefault(signature(recorded.request.value), []).append(recorded)
         self._by_signature: dict[str, list[RecordedRequest]] = {}  # those that `take` can still return
-        for name, same in by_signature.items():
-            # a request without a response was cancelled or sent again, like `initialize` to an HTTP+SSE server
-            answered = [recorded for recorded in same if recorded.response is not None]
-            self._by_signature[name] = answered or same
+        for request_signature, repetitions in by_signature.items():
+            # A request without a response was cancelled, or sent again: to an HTTP+SSE server, for example, a client
+            # sends `initialize` twice, because it tries Streamable HTTP first.
+            answered = [recorded for recorded in repetitions if recorded.response is not None]
+            self._by_signature[request_signature] = answered or repetitions
         self.unknown: list[str] = []
         """A line for each of the first `MAX_UNKNOWN` requests that were not recorded."""
 
@@ -211,6 +214,9 @@ class Cassette:
         return text
 
 
+_MISSING: Final = "(missing)"  # stands for a member or an item that only the other value has
+
+
 def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
     """Yield a line for each place at which two results differ. `_meta` is not compared."""
     if isinstance(old, dict) and isinstance(new, dict):
@@ -229,7 +235,7 @@ def differences(old: JSON, new: JSON, path: str = "") -> Iterator[str]:
 
 
 def _is_equal(old: JSON, new: JSON) -> bool:
-    """Return True for equal JSON values. For Python, also true and 1 are equal, and `_MISSING` and the same text."""
+    """Return True for equal JSON values. With `==` alone, true would equal 1, and `_MISSING` the text "(missing)"."""
     if isinstance(old, bool) != isinstance(new, bool) or (old is _MISSING) != (new is _MISSING):
         return False
     return old == new
@@ -244,16 +250,13 @@ def _by_name(items: list[JSON]) -> dict[str, JSON]:
     return dict(zip(names, items, strict=True))
 
 
-_MISSING: Final = "(missing)"  # stands for a member or an item that only the other value has
-
-
 def _short(value: JSON) -> str:
     return value if value is _MISSING else _cut(json.dumps(value, ensure_ascii=False))
 
 
 def with_replaced_members(value: JSON, replace: Callable[[str, JSON], JSON]) -> JSON:
-    """Return a JSON value in which each member, at any depth, is `replace(name, value)`, unless its value is an object
-    or an array."""
+    """Return a copy of a JSON value, in which `replace(name, value)` replaces the value of each member at any depth,
+    except objects and arrays, whose own members it replaces instead."""
     if isinstance(value, list):
         return [with_replaced_members(item, replace) for item in value]
     if isinstance(value, dict):
