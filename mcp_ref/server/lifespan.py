@@ -12,8 +12,8 @@
         return await context.state.search(text)
 
 The server enters the context manager before it serves the first client, and all its sessions and HTTP applications
-share the object. It leaves the context manager once the last of them has ended, and with it all requests and tasks. For
-a later client, it enters a new context manager.
+share the object. When the last of them has ended, with all its requests and tasks, the server leaves the context
+manager. For a later client, it enters a new one.
 
     no client --enter--> entering --> entered --leave, after the last client--> leaving --> no client
                             '-- an exception --> no client: the server serves nothing, and raises RuntimeError
@@ -56,8 +56,8 @@ class Lifespan:
         end_serving: Callable[[], Awaitable[None]],
     ) -> None:  # fmt: skip
         if inspect.isasyncgenfunction(function):
-            text = f"write @contextlib.asynccontextmanager above `async def {function.__name__}`, the lifespan"
-            raise TypeError(f"{text} of the server {name!r}")
+            advice = f"write @contextlib.asynccontextmanager above `async def {function.__name__}`"
+            raise TypeError(f"{advice}, the lifespan of the server {name!r}")
         if not callable(function) or isinstance(function, AbstractAsyncContextManager):
             advice = "write the name of the function without parentheses"
             raise TypeError(f"the lifespan of the server {name!r} must be a function, not {function!r:.80}; {advice}")
@@ -70,7 +70,7 @@ class Lifespan:
         self._name, self._open, self._end_serving = name, partial(function, server), end_serving
         self._task: asyncio.Task[None] | None = None  # runs the context manager
         self._entered: asyncio.Future[None]  # done when `_task` has entered the context manager
-        self._error: RuntimeError | None = None  # the error that `leave` raises
+        self._failure_for_leave: RuntimeError | None = None  # raised by the next `leave`
 
     async def enter(self) -> None:
         """Enter the context manager, unless it is entered already. Wait until it is entered.
@@ -79,15 +79,15 @@ class Lifespan:
             RuntimeError: The context manager raised an exception, or it was entered on another event loop.
         """
         loop = asyncio.get_running_loop()
-        task = self._task
-        while task is not None and task.get_loop() is loop and self.ending.is_set():
+        while (task := self._task) is not None:
+            if task.get_loop() is not loop:
+                rule = "use one Server object for each event loop"
+                raise RuntimeError(f"the lifespan of the server {self._name!r} belongs to another event loop; {rule}")
+            if not self.ending.is_set():  # entered, or being entered
+                break
             await asyncio.wait([task])  # it is still leaving the previous context manager
-            task = self._task
-        if task is not None and task.get_loop() is not loop:
-            rule = "use one Server object for each event loop"
-            raise RuntimeError(f"the lifespan of the server {self._name!r} belongs to another event loop; {rule}")
         if task is None:
-            self._entered, self.ending, self._error = loop.create_future(), asyncio.Event(), None
+            self._entered, self.ending, self._failure_for_leave = loop.create_future(), asyncio.Event(), None
             # A context manager with a TaskGroup must be entered and left in the same task, so it gets one of its own.
             self._task = asyncio.Task(self._run(self._entered, self.ending), loop=loop)
         await asyncio.shield(self._entered)
@@ -101,10 +101,10 @@ class Lifespan:
             if not entered.done():
                 entered.set_exception(self._note_failure("cannot serve", error))
             elif ending.is_set():  # by `leave`
-                self._error = self._note_failure("could not end", error)
+                self._failure_for_leave = self._note_failure("could not end", error)
             else:
                 log.exception("the lifespan of the server %r failed while the server was serving", self._name)
-                self._error = self._note_failure("stopped", error)
+                self._failure_for_leave = self._note_failure("stopped", error)
                 self.state = None
                 ending.set()
                 await self._end_serving()
@@ -122,9 +122,9 @@ class Lifespan:
             if not self._entered.done():  # it is still being entered, which may never end
                 task.cancel()
             await asyncio.wait([task])
-        error, self._error = self._error, None
-        if error is not None:
-            raise error
+        failure, self._failure_for_leave = self._failure_for_leave, None
+        if failure is not None:
+            raise failure
 
     def _note_failure(self, event: str, error: BaseException) -> RuntimeError:
         """Set `failure` to an error with the reason, and return it."""
