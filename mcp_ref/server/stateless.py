@@ -22,7 +22,6 @@ from typing import Any, TypeVar, cast
 from ..basic import mrtr, versioning
 from ..basic.channel import Channel, RequestContext
 from ..basic.lifecycle import Implementation, declares
-from ..basic.meta import extended_meta
 from ..basic.versioning import MissingCapability
 from ..codec import ShapeError, codec_for
 from ..features.caching import CacheableResult

@@ -28,8 +28,18 @@ from typing import Final, cast
 from ...basic.headers import ParameterHeaders
 from ...basic.versioning import MODERN_ERROR_CODES, is_stateless
 from ...jsonrpc.errors import ConnectionClosed, McpError
-from ...jsonrpc.large_messages import decode_from_server, responds_to
-from ...jsonrpc.messages import Batch, Notification, Outgoing, Request, RequestFailure, RequestId, Response, encode
+from ...jsonrpc.large_messages import decode_large, responds_to
+from ...jsonrpc.messages import (
+    Batch,
+    Notification,
+    Outgoing,
+    Request,
+    RequestFailure,
+    RequestId,
+    Response,
+    decode,
+    encode,
+)
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpClient, HttpSender
 from ...lib.http.origin import public_url
@@ -157,7 +167,7 @@ class StreamableHttpClientTransport(Transport):
         """Wait until the server has accepted the last notification or response."""
         if self._http_sse is not None:
             await self._http_sse.drain()
-        else:
+        elif self._last_one_way_post is not None and not self._last_one_way_post.done():
             await finish(self._last_one_way_post)
 
     def pause_reading(self) -> None:
@@ -351,7 +361,7 @@ class StreamableHttpClientTransport(Transport):
     def _deliver(self, unanswered: set[RequestId], deliver: Receive, frame: bytes) -> None:
         if self._trace is not None:
             self._trace("<-", frame)
-        message = decode_from_server(frame, self.waits_for)
+        message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, self.waits_for)
         if isinstance(message, Response) and self._initialize is not None and same_id(message.id, self._initialize.id):
             self._use_session(self._session, find_revision(message.result.get("protocolVersion")))
         if type(message) is Response and message.id in unanswered:  # the usual case, without a search

@@ -70,7 +70,9 @@ class StreamableHttpEndpoint:
         self._heartbeat = Heartbeat(min(limits.keep_alive, limits.session_idle), self._keep_alive)
 
     def handle(self, exchange: Exchange) -> Rest:
-        return self._checks.guard(traced_exchange(exchange, self._trace), self._authorize, self._route)
+        if self._trace is not None:
+            exchange = traced_exchange(exchange, self._trace)
+        return self._checks.guard(exchange, self._authorize, self._route)
 
     def _route(self, exchange: Exchange, checked: CheckedRequest, access: Access) -> Rest:
         # Not a coroutine function, because its frame would take memory while the response's stream is open.
