@@ -28,7 +28,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeAlias, TypeGuard
 
 from ..lib.shares import REQUEST_COST, request_memory
-from .outline import is_deeper, search_members
+from .outline import nesting_depth, search_members
 
 JSON: TypeAlias = "bool | int | float | str | list[JSON] | dict[str, JSON] | None"
 Object: TypeAlias = dict[str, JSON]
@@ -165,7 +165,7 @@ def parse_json(frame: bytes | bytearray | memoryview) -> JSON:
     try:
         text = str(frame, "utf-8").strip(" \t\r\n")
         # Check the depth before parsing, because some Pythons, such as Pyodide, crash when the parser recurses too far.
-        if len(text) > MAX_DEPTH and is_deeper(text, MAX_DEPTH):
+        if len(text) > MAX_DEPTH and text.count("[") + text.count("{") > MAX_DEPTH and nesting_depth(text) > MAX_DEPTH:
             raise RecursionError
         value: JSON
         value, end = _read_json(text)

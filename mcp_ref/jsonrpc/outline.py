@@ -33,15 +33,6 @@ _AS_ARRAYS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
-def is_deeper(text: str, levels: int) -> bool:
-    """Return True if the arrays and objects of a JSON text are nested deeper than this. The quick tests come first."""
-    if "[" not in text and len(text) <= 4 * levels:
-        return False  # each further level of objects needs the four characters {"":
-    if text.count("[") + text.count("{") <= levels:
-        return False
-    return nesting_depth(text) > levels
-
-
 def nesting_depth(text: str) -> int:
     """Return the nesting depth of a JSON text. If the text is invalid, return at least the depth up to the fault."""
     brackets = re.sub(STRING, "", text).encode().translate(_AS_ARRAYS, _NOT_BRACKETS)
