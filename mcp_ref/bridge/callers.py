@@ -51,7 +51,7 @@ def session_key(session: ServerSession) -> Hashable:
 def caller_of(context: RequestContext) -> Caller:
     """Return the client that has sent a request."""
     channel = context.channel
-    if type(channel) is ServerSession:  # not `isinstance`, which is slow for classes of `Protocol`
+    if type(channel) is ServerSession:  # not `isinstance`, which is slow for a subclass of `Protocol`
         return Caller(channel.revision, channel.transport.principal, channel.peer_capabilities, channel)
     principal = channel.principal if type(channel) is StatelessRequest else None
     return Caller(channel.revision, principal, channel.peer_capabilities)

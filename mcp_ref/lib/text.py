@@ -3,10 +3,15 @@ r"""Hidden characters: the characters of a text that a person does not see, and 
 A text from somebody else can move the cursor of a terminal, reverse the direction of a line, or contain instructions
 that only a model reads. `escape_hidden` writes such characters as `\u{202e}`, so that they are seen and have no effect.
 
-Three kinds of characters are hidden: the general categories of controls, formats (such as direction marks), surrogates,
-private-use characters, and line and paragraph separators; the Default_Ignorable_Code_Point characters; and letters and
-symbols without ink, such as the Hangul fillers. The variation selectors 15 and 16 are hidden except after a symbol,
-where their effect is visible: a warning sign becomes colored, for example.
+Three kinds of characters are hidden:
+
+    by their category    controls, formats (such as direction marks), surrogates, private-use characters,
+                         line and paragraph separators
+    by their property    Default_Ignorable_Code_Point
+    without ink          letters and symbols that draw nothing, such as the Hangul fillers
+
+The variation selectors 15 and 16 are hidden except after a symbol, where their effect is visible: a warning sign, for
+example, becomes colored.
 
 Threats:
     terminal-escapes: A server or a client manipulates the user's terminal with escape sequences or hidden characters in
@@ -48,7 +53,7 @@ def is_hidden(character: str) -> bool:
 def hidden_characters(text: str, keep: str = "\n\t") -> set[str]:
     """Return the hidden characters in a text, except those in `keep`."""
     if _PRESENTATION_SELECTORS[0] not in text and _PRESENTATION_SELECTORS[1] not in text:
-        # Usually no previous character matters, so check each different character only once, which is faster.
+        # Without a selector, the previous character does not matter, so a repeated character is checked only once.
         return {character for character in set(text) if is_hidden(character) and character not in keep}
     return {character for previous, character in _with_previous(text) if _is_hidden_after(previous, character, keep)}
 
@@ -113,5 +118,5 @@ def escape_log_records() -> None:
 def _is_hidden_after(previous: str, character: str, keep: str) -> bool:
     """Return True if a character is hidden when it stands after `previous`, and is not in `keep`."""
     if character in _PRESENTATION_SELECTORS and unicodedata.category(previous) == "So":  # "So" is a symbol
-        return is_hidden(previous)  # a selector shows nothing after a symbol without ink (the blank Braille pattern)
+        return is_hidden(previous)  # it changes how the symbol looks, unless the symbol has no ink (blank Braille)
     return is_hidden(character) and character not in keep
