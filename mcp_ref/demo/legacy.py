@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from .. import Client, UnsupportedRevision
 from ..features.logging import LoggingMessageNotificationParams
-from ..revisions import LEGACY
+from ..revisions import LEGACY, R2024_11_05
 from .connections import PACKAGE, Connections
 from .host import ALL_FEATURES, NOTES, PROJECT, cancel_call, claim_server_info, user
 from .screen import Screen
 
-LAST_WITH_SSE = LEGACY[1]
+LAST_WITH_HTTP_SSE = R2024_11_05
 """The last revision with HTTP+SSE instead of Streamable HTTP."""
 
 
@@ -29,11 +29,11 @@ async def handshake(screen: Screen, connections: Connections) -> None:
         screen.claim("the server responds to a ping", True)
 
     screen.chapter("Version negotiation", "basic/lifecycle#version-negotiation")
-    screen.say(f"A server of {LAST_WITH_SSE} refuses `server/discover`, so the client tries a handshake.")
+    screen.say(f"A server of {LAST_WITH_HTTP_SSE} refuses `server/discover`, so the client tries a handshake.")
     screen.say("The server responds with its own revision, and the client accepts it.")
-    options = ("--revision", LAST_WITH_SSE.name)
+    options = ("--revision", LAST_WITH_HTTP_SSE.name)
     async with connections.connect(screen, *options) as client:
-        screen.claim(f"offered {LEGACY[-1]}, agreed on {client.revision}", client.revision is LAST_WITH_SSE)
+        screen.claim(f"offered {LEGACY[-1]}, agreed on {client.revision}", client.revision is LAST_WITH_HTTP_SSE)
     screen.say(f"A client that speaks only {LEGACY[-1]} refuses this revision, and disconnects.")
     try:
         async with connections.connect(screen, *options, revision=LEGACY[-1]):
@@ -60,7 +60,7 @@ async def session(screen: Screen, connections: Connections) -> None:
             screen.claim("the update has the URI of the resource", await anext(updates) == "notes://today")
         screen.say("The client cancels a call of 30 seconds with a notification, over stdio and over HTTP.")
         await cancel_call(client)
-        (interrupted,) = (await client.read_resource("demo://interrupted")).contents
+        (interrupted,) = (await client.read_resource("demo://interrupted")).contents  # the cancelled tools
         screen.claim("the call has stopped inside the server", "sleep" in getattr(interrupted, "text", ""))
         await server_requests(screen, client, completed)
         await tasks(screen, client)
@@ -102,7 +102,7 @@ async def older_revisions(screen: Screen, connections: Connections) -> None:
     """Show differences of each older revision. The code of the server and of the client stays the same."""
     for revision in reversed(LEGACY[:-1]):
         screen.chapter(f"Revision {revision}", f"python3 -m {PACKAGE} revisions {revision}")
-        options, sse = ("--revision", revision.name), revision <= LAST_WITH_SSE
+        options, sse = ("--revision", revision.name), revision <= LAST_WITH_HTTP_SSE
         async with connections.connect(screen, *options, sse=sse, revision=revision, elicitation=user) as client:
             screen.claim(f"both speak {revision}", client.revision is revision)
             await differences(screen, client)
