@@ -84,31 +84,31 @@ class Reader:
             return []
         except ValueError as error:
             _, id = search_members(content.data.decode("utf-8", "replace"))
-            self._malformed(f"it is not JSON: {error}", None, source, id)
+            self._judge_malformed(f"it is not JSON: {error}", None, source, id)
             return []
         if type(value) is not list:
-            message = self._message(value, source)
+            message = self._read_and_judge(value, source)
             return [message] if message is not None else []
         if len(value) > MAX_BATCH:
             _remember_unread(content.data, source)
             return []
         if not value or (source.revision is not None and not source.revision.batch):
             text = f"it is a batch of {len(value)} messages" if value else "it is an empty array"
-            self._malformed(text, value, source)
+            self._judge_malformed(text, value, source)
             source.dialogue.is_fully_seen = False  # the members are not judged
             return []
-        messages = [self._message(each, source, len(value)) for each in value]
+        messages = [self._read_and_judge(each, source, len(value)) for each in value]
         return [message for message in messages if message is not None]
 
-    def _malformed(self, fault: str, raw: JSON, source: Source, id: object = None) -> None:
+    def _judge_malformed(self, fault: str, raw: JSON, source: Source, id: object = None) -> None:
         message = source.message(raw)
         message.fault, message.revision = fault, source.revision
         self._findings.judge("malformed", message, kind_of_fault(message), source.revision, source.side, source.number)
         _remember_malformed(raw, id, source)
 
-    def _message(self, value: JSON, source: Source, batch_size: int = 0) -> Message | None:
+    def _read_and_judge(self, value: JSON, source: Source, batch_size: int = 0) -> Message | None:
         if type(value) is not dict:
-            self._malformed("it is not a JSON object", value, source)
+            self._judge_malformed("it is not a JSON object", value, source)
             return None
         found = read_message(value)
         if not isinstance(found, Malformed):
@@ -120,14 +120,15 @@ class Reader:
         if _is_unusual(value):
             _remember_unread(json.dumps(value).encode(), source)
         else:
-            self._malformed(found.error.message, value, source, found.id)
+            self._judge_malformed(found.error.message, value, source, found.id)
         return None
 
     def _judge(self, message: Message) -> None:
         revision = message.revision
         if revision is not None:
-            sender = message.call.sender if message.call is not None else message.side
-            message.method_facts = find_method(message.method, revision, sender)
+            # a response has the method of its request, which the other side has sent
+            method_sender = message.call.sender if message.call is not None else message.side
+            message.method_facts = find_method(message.method, revision, method_sender)
         is_broken = self._findings.judge(message.kind, message, message.method, revision, message.side, message.event)
         remember(message, is_broken)
 
@@ -164,7 +165,7 @@ def _revision_of_sent(message: Message, known: Revision | None) -> Revision | No
     if message.side == "server" and SUBSCRIPTION_ID in message.meta and dialogue.modern_revision is not None:
         return dialogue.modern_revision  # only modern subscriptions have ids
     if message.method == "initialize":
-        return _version_named(message.body.get("protocolVersion"))
+        return _named_revision(message.body.get("protocolVersion"))
     if message.side == "client" and is_stateless(message.body):
         return _revision_of_stateless(message, known)
     if exchange is not None and message.side == "server" and exchange.revision is not None:
@@ -199,7 +200,7 @@ def _remember_unread(data: bytes, source: Source) -> None:
     if call is not None:
         dialogue.party(call.sender).calls.pop(call.id, None)
     if call is None or call.method in ("tools/list", ""):  # the method of an unread request is ""
-        dialogue.tools.clear()
+        dialogue.tools.clear()  # because this may have been a newer list of tools
 
 
 def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
@@ -221,7 +222,10 @@ def _remember_malformed(raw: JSON, id: object, source: Source) -> None:
 def _remember_request(id: object, source: Source) -> None:
     """Remember an unreadable request, because the other side can respond to its id."""
     if isinstance(id, str | int) and not isinstance(id, bool):
-        call = Call(source.number, id, "", {}, source.side, None, None, source.exchange, has_known_params=False)
+        call = Call(
+            event=source.number, id=id, method="", params={}, sender=source.side, revision=None, capabilities=None,
+            exchange=source.exchange, has_known_params=False,
+        )  # fmt: skip
         source.dialogue.party(source.side).calls[id] = call
 
 
@@ -236,21 +240,22 @@ def _revision_of_stateless(message: Message, known: Revision | None) -> Revision
     return dialogue.modern_revision or known
 
 
-def _version_named(value: JSON) -> Revision | None:
-    """Return the revision of a handshake. A name that is not a string is judged by the latest legacy revision."""
+def _named_revision(value: JSON) -> Revision | None:
+    """Return the revision that a handshake names, or the latest legacy one if the name is not a string."""
     return find_revision(value) if isinstance(value, str) else LATEST_LEGACY
 
 
 def _revision_of_response(message: Message, known: Revision | None) -> Revision | None:
     """Return the revision by which a response is judged.
 
-    A legacy server can respond to a stateless request without knowing its revision. So the response is judged by that
-    revision only if it has a `resultType`, or if the server is known to serve the revision.
+    A legacy server can respond to a stateless request although it does not know the revision of the request. So the
+    response is judged by that revision only if it has a `resultType`, or if the server is known to serve the revision.
     """
     if message.method == "initialize" and message.kind == "result":
-        chosen = _version_named(message.body.get("protocolVersion"))
+        chosen = _named_revision(message.body.get("protocolVersion"))
+        # no handshake can choose a modern revision, so a result that names one is judged like any other response
         if chosen is None or chosen.era == "legacy":
-            return chosen  # a modern one, which no handshake can choose, is judged like any other response
+            return chosen
     dialogue, call = message.dialogue, message.call
     if call is None:
         return dialogue.revision
