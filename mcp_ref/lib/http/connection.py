@@ -187,7 +187,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         body: asyncio.Future[bytes] = self._connections.loop.create_future()
         self._body = body
         self._enter_phase(BODY, self._connections.limits.body_time)
-        if self.parser.must_send_continue:
+        if self.parser.must_send_continue and not self.parser.buffer:
             self.write(b"HTTP/1.1 100 Continue\r\n\r\n")  # [RFC 9110 10.1.1] the client waits for this
         self._read_body()
         if self.client_disconnected:

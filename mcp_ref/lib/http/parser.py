@@ -73,6 +73,8 @@ class RequestParser:
         """The received bytes that are not yet part of a request."""
         self.head: RequestHead | None = None
         """The head of the current request, while its body is incomplete."""
+        self.must_send_continue = False
+        """True if the client waits for a 100 (Continue) before it sends the body."""
         self.cached_heads: dict[bytes, RequestHead] = {}
         self._limits, self._parse_small = limits, parse_small or parse_request_head
         self._search_from = 0  # the position at which the search for the end of a head continues
@@ -83,11 +85,6 @@ class RequestParser:
     def body_bytes(self) -> int:
         """Number of bytes of the current request's body that have arrived."""
         return len(self._body) + len(self.buffer)
-
-    @property
-    def must_send_continue(self) -> bool:
-        """True if the client waits for a 100 (Continue) before it sends the current request's body."""
-        return self.head is not None and self.head.expects_continue and not self.buffer
 
     def clear(self) -> None:
         """Drop all bytes, because the connection takes no further request."""
@@ -122,6 +119,8 @@ class RequestParser:
             head = self._parse_head()
         if head is not None:
             self._search_from = 0
+            # Computed here, because `next_body` takes the first bytes of a chunked body out of the buffer.
+            self.must_send_continue = head.expects_continue and not self.buffer
             self.head = head
         return head
 

@@ -281,6 +281,18 @@ async def test_100_continue_is_sent_when_the_handler_asks_for_the_body(arrived: 
     assert wire.take()[1] == "HTTP/1.1 200 OK"
 
 
+@pytest.mark.parametrize(("arrived", "line"), [(b"", "HTTP/1.1 100 Continue"), (b"1\r\n", ""), (b"1\r\nx\r\n", "")])
+async def test_100_continue_is_not_sent_after_the_first_bytes_of_a_chunked_body(arrived: bytes, line: str) -> None:
+    wire = Wire(read)
+    head = b"POST / HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\n\r\n"
+    wire.send(head + arrived)
+    await asyncio.sleep(0)
+    assert wire.take()[1] == line
+    wire.send(b"1\r\nx\r\n0\r\n\r\n"[len(arrived) :])
+    await turns()
+    assert wire.take()[1] == "HTTP/1.1 200 OK"
+
+
 @pytest.mark.parametrize(
     ("handler", "data", "is_tls", "stays"),
     [
