@@ -233,7 +233,9 @@ async def serve_request(
     if revision not in catalog.info_as_json:
         catalog.info_as_json[revision] = channel.codec.encode(catalog.info)
     # [2026-07-28 basic/index#_meta] every result SHOULD contain the server's info
-    encoded["_meta"] = extended_meta(encoded, {versioning.SERVER_INFO: catalog.info_as_json[revision]})
+    info: Object = {versioning.SERVER_INFO: catalog.info_as_json[revision]}
+    meta_of_handler = encoded.get("_meta")
+    encoded["_meta"] = {**meta_of_handler, **info} if isinstance(meta_of_handler, dict) else info
     return encoded
 
 
