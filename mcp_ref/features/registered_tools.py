@@ -122,16 +122,11 @@ class Tools:
         unstructured = (CallToolResult, *get_args(ContentBlock))  # results of these types get no output schema
         signature = handler_signature(function, self._context_type, unstructured)
         tool = Tool(
-            name=name or signature.name,
-            input_schema=cast(Object, options.get("input_schema", signature.input_schema)),
-            description=options.get("description", signature.description) or None,
-            title=options.get("title"),
+            name or signature.name, cast(Object, options.get("input_schema", signature.input_schema)),
+            description=options.get("description", signature.description) or None, title=options.get("title"),
             output_schema=cast("Object | None", options.get("output_schema", signature.output_schema)),
-            annotations=options.get("annotations"),
-            icons=options.get("icons"),
-            execution={"taskSupport": task} if task != "forbidden" else None,
-            meta=options.get("meta"),
-        )
+            annotations=options.get("annotations"), icons=options.get("icons"), meta=options.get("meta"),
+            execution={"taskSupport": task} if task != "forbidden" else None)  # fmt: skip
         registered = RegisteredTool(tool, function, signature, options)
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers

@@ -20,7 +20,7 @@ from urllib.parse import urljoin
 from ...basic.headers import ParameterHeaders, request_headers
 from ...basic.versioning import MODERN_ERROR_CODES
 from ...jsonrpc.errors import McpError
-from ...jsonrpc.large_messages import decode_from_server, responds_to, waits_only_for
+from ...jsonrpc.large_messages import decode_large, responds_to, waits_only_for
 from ...jsonrpc.messages import ErrorResponse, Incoming, Request, RequestFailure, Response, decode, encode
 from ...jsonrpc.outline import MAX_UNREQUESTED, same_id
 from ...lib.http.client import HttpSender
@@ -85,7 +85,8 @@ class StatelessRequests:
         body = await response.read(MAX_RESPONSE if response.status < 300 else MAX_UNREQUESTED)
         if body and self._trace is not None:
             self._trace("<-", body)
-        message: Incoming | None = decode_from_server(body, waits_only_for(request.id))
+        is_large = len(body) > MAX_UNREQUESTED
+        message: Incoming | None = decode_large(body, waits_only_for(request.id)) if is_large else decode(body)
         if isinstance(message, ErrorResponse):
             message = _error_for(request, response.status, message)
         is_response = type(message) is Response and message.id == request.id  # as usual; `responds_to` is slower
@@ -105,7 +106,7 @@ class StatelessRequests:
                 if frame and event.event == "message":
                     if self._trace is not None:
                         self._trace("<-", frame)
-                    message = decode_from_server(frame, waits_for)
+                    message = decode(frame) if len(frame) <= MAX_UNREQUESTED else decode_large(frame, waits_for)
                     if isinstance(message, ErrorResponse):  # one with another id stays as it is
                         message = _error_for(request, response.status, message) or message
                     receive(message)
