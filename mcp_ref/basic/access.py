@@ -77,7 +77,7 @@ class Access:
     refusal: AccessRefused | None = None
     """The latest refusal. It becomes the HTTP response, unless another response has already begun."""
     checks_every_message = False
-    """True to check the scopes of every message, even if the tools, resources and prompts need none."""
+    """True if even a message that names no tool, resource or prompt with scopes can need scopes, so all are checked."""
     method_scopes: Mapping[str, Collection[str]] = MappingProxyType({})
     """The scopes that a request needs, by its method."""
 
@@ -92,9 +92,9 @@ class Access:
         """True if the access token has expired."""
         return self.ends_at is not None and time.time() >= self.ends_at
 
-    def newest(self, kept: Access | None) -> Access:
-        """Return the rights that a session keeps from now on: a copy of these, unless `kept` are of the same token."""
-        if kept is not None and kept.principal is self.principal:
+    def to_keep(self, kept: Access | None) -> Access:
+        """Return the rights for a session to keep: a copy of these, or `kept` if they come from the same token."""
+        if kept is not None and kept.principal is self.principal:  # each token has a `principal` object of its own
             return kept
         return self.without_headers()
 
@@ -116,7 +116,7 @@ class Access:
         self.require(needed)
 
     def copy(self) -> Self:
-        """Return a copy for another request, or for a task, whose refusals come too late for the HTTP response."""
+        """Return a copy with its own `refusal`, because a refusal in a task must not become the HTTP response."""
         copied = object.__new__(type(self))
         copied.__dict__.update(self.__dict__)
         return copied
@@ -153,7 +153,7 @@ class Subscriptions(dict[str, SubscribedResource]):
             raise ProtocolError(INVALID_PARAMS, text)
         if self._shares is not None:
             try:
-                self._shares.take(*_cost(uri, subscribed))
+                self._shares.take(*_caller_and_size(uri, subscribed))
             except ShareExceeded as error:
                 raise ProtocolError(INVALID_PARAMS, f"too many subscriptions: {error}; unsubscribe first") from None
         if subscribed.uri == uri:
@@ -164,14 +164,14 @@ class Subscriptions(dict[str, SubscribedResource]):
         """Remove the subscription to a URI, if there is one."""
         subscribed = self.pop(uri, None)
         if subscribed is not None and self._shares is not None:
-            self._shares.give_back(*_cost(uri, subscribed))
+            self._shares.give_back(*_caller_and_size(uri, subscribed))
 
     def clear(self) -> None:
         for uri in tuple(self):
             self.remove(uri)
 
 
-def _cost(uri: str, subscribed: SubscribedResource) -> tuple[str, int]:
+def _caller_and_size(uri: str, subscribed: SubscribedResource) -> tuple[str, int]:
     """Return the caller and the memory of a subscription, in bytes."""
     caller = subscribed.access.caller if subscribed.access is not None else ""
     size = getsizeof(uri) + SUBSCRIPTION_COST

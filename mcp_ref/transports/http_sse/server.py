@@ -185,7 +185,7 @@ class SseEndpoint:
         if session is None or session.principal != access.id:
             raise _unknown_session()
         access.session_id = id
-        session.latest_access = access.newest(session.latest_access)
+        session.latest_access = access.to_keep(session.latest_access)
         if session.ends_at is not None and access.ends_at is not None:
             session.ends_at = max(session.ends_at, access.ends_at)
         if session.is_paused:

@@ -350,7 +350,7 @@ class HttpSession(SessionTransport):
             raise unknown_session()  # for another caller, too, because another status would say that it exists
         access.session_id = self.id
         if access.ends_at is not None:
-            self.latest_access = access.newest(self.latest_access)  # a subscription can outlive its own token
+            self.latest_access = access.to_keep(self.latest_access)  # a subscription can outlive its own token
         self.touch()
 
     def touch(self) -> None:
