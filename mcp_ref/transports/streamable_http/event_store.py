@@ -9,8 +9,8 @@ events of that stream (a replay).
 A server MUST NOT replay events of another stream [2025-11-25 basic/transports#resumability-and-redelivery], because the
 client would receive the messages of its other streams twice.
 
-The store drops the oldest events of a session first. So if it still has an event, it has all later ones too, and a
-replay never has a gap. The server refuses to replay the events after a dropped one.
+The store drops the oldest events of a session first, so if it still has an event, it has all later ones too. A client
+that missed a dropped event gets no replay, because the replay would have a gap.
 
 Revision 2025-03-26 added resumption, and since 2025-11-25 servers SHOULD give ids that identify the stream. 2026-07-28
 removed it: a client repeats a request whose response broke off [2026-07-28 changelog#major-changes].
@@ -40,7 +40,7 @@ from .leases import Leases
 EVENT_COST = 300
 """Memory that an event needs in addition to its data, in bytes: its number, its time, and the Python objects."""
 NUMBERS_PER_TAKEOVER = 2**20
-"""The jump in the event numbers when another process continues a session, because its last events may be unsaved."""
+"""The jump in the event numbers when another process continues a session, to skip those of sent but unsaved events."""
 MAX_DROPPED_STREAMS = 100
 """Maximum number of streams of one session for which a store remembers that it dropped events."""
 
@@ -129,7 +129,7 @@ class SessionEvents:
 class CallerEvents:
     """The events of one caller."""
 
-    by_age: OrderedDict[str, SessionEvents] = field(default_factory=OrderedDict)
+    sessions: OrderedDict[str, SessionEvents] = field(default_factory=OrderedDict)
     """The sessions with events, by id. The session of the latest event is last."""
     size: int = 0
 
@@ -201,19 +201,19 @@ class MemoryEventStore:
         stored, now = self._sessions[session], self._clock()
         self._number += 1
         stored.events.append((now, stream, self._number, data))
-        self._count(session, stored, len(data) + EVENT_COST)
+        self._add_size(session, stored, len(data) + EVENT_COST)
         self._drop_excess(session, stored, now)
         return f"{stream}.{self._number}"
 
-    def _count(self, session: str, stored: SessionEvents, size: int) -> None:
+    def _add_size(self, session: str, stored: SessionEvents, size: int) -> None:
         """Add the size of new events to those of the session, of its caller, and of all."""
         of_caller = self._by_caller.get(stored.caller)
         if of_caller is None:
             of_caller = self._by_caller[stored.caller] = CallerEvents()
         if stored.size:
-            of_caller.by_age.move_to_end(session)
+            of_caller.sessions.move_to_end(session)
         else:
-            of_caller.by_age[session] = stored
+            of_caller.sessions[session] = stored
         stored.size += size
         of_caller.size += size
         self._size += size
@@ -225,11 +225,11 @@ class MemoryEventStore:
         ):
             self._drop_oldest(session, stored)
         if self._size > self._max_bytes:
-            share = self._max_bytes / len(self._by_caller)  # some have more, because all together exceed max_bytes
+            share = self._max_bytes / len(self._by_caller)  # at least one caller has more than this average
             greedy = [each for each in self._by_caller.values() if each.size > share]
             for each in sorted(greedy, key=lambda each: each.size, reverse=True):
                 while self._size > self._max_bytes and each.size > share:
-                    least_recent, its_events = next(iter(each.by_age.items()))
+                    least_recent, its_events = next(iter(each.sessions.items()))
                     self._drop_oldest(least_recent, its_events)
 
     def _drop_oldest(self, session: str, stored: SessionEvents) -> None:
@@ -238,16 +238,16 @@ class MemoryEventStore:
         stored.dropped[stream] = number
         if len(stored.dropped) > MAX_DROPPED_STREAMS:
             del stored.dropped[next(iter(stored.dropped))]
-        self._uncount(session, stored, len(data) + EVENT_COST)
+        self._subtract_size(session, stored, len(data) + EVENT_COST)
 
-    def _uncount(self, session: str, stored: SessionEvents, size: int) -> None:
+    def _subtract_size(self, session: str, stored: SessionEvents, size: int) -> None:
         of_caller = self._by_caller[stored.caller]
         stored.size -= size
         of_caller.size -= size
         self._size -= size
         if not stored.size:
-            of_caller.by_age.pop(session, None)
-            if not of_caller.by_age:
+            of_caller.sessions.pop(session, None)
+            if not of_caller.sessions:
                 del self._by_caller[stored.caller]
 
     def events_after(self, session: str, event_id: str) -> list[Event] | None:
@@ -262,7 +262,8 @@ class MemoryEventStore:
         stored, number = self._sessions.get(session), number_of(event_id)
         if stored is None or number is None:
             return None
-        later, last_dropped = self.events_from(session, event_id), stored.dropped.get(stream_of(event_id))
+        later = self.events_from(session, event_id)
+        last_dropped = stored.dropped.get(stream_of(event_id))  # looked up last, because `events_from` can drop events
         if last_dropped is not None and last_dropped > number:
             return None  # otherwise the client would miss an event without noticing
         if last_dropped == number:  # the event itself is dropped, but all later ones are stored
@@ -284,7 +285,7 @@ class MemoryEventStore:
         """Delete a session and its events. Do nothing if the session is unknown."""
         stored = self._sessions.pop(session, None)
         if stored is not None and stored.events:
-            self._uncount(session, stored, stored.size)
+            self._subtract_size(session, stored, stored.size)
 
     async def wait_stored(self, session: str) -> None:
         """Wait until a new session is saved, so that another process could continue it, or until the storage fails."""
@@ -294,7 +295,7 @@ class MemoryEventStore:
 
         Args:
             principal: The principal that asks for it.
-            caller: The caller whose share of the loads this one uses: see `Access.caller`.
+            caller: The caller, for the limit of loads at the same time: see `Access.caller`.
 
         Returns:
             The session, or None if it is unknown or has another principal. A store in memory knows no session of an
@@ -312,13 +313,13 @@ class MemoryEventStore:
         Args:
             stored: The session that `find_session` has returned.
         """
-        MemoryEventStore.delete_session(self, session)
+        MemoryEventStore.delete_session(self, session)  # a subclass's own method would delete the stored session, too
         restored = self._sessions[session] = SessionEvents(caller, list(stored.events))
         latest = max(stored.last_number, last_number_of(stored.events))
-        if latest >= self._number:  # the numbers are from another process, which may have used some that are unsaved
+        if latest >= self._number:
             self._number = latest + NUMBERS_PER_TAKEOVER
         if restored.events:
-            self._count(session, restored, sum(len(data) + EVENT_COST for _, _, _, data in stored.events))
+            self._add_size(session, restored, sum(len(data) + EVENT_COST for _, _, _, data in stored.events))
         self._drop_excess(session, restored, self._clock())
 
     def give_back(self, session: str) -> asyncio.Event:
