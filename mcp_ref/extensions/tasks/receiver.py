@@ -63,8 +63,8 @@ class Tasks:
 
     Args:
         store: The store of the tasks. Defaults to a `MemoryTaskStore`.
-        on_change: Called with the id of a task whose state has changed.
-        clients: The clients here and the broadcast to other processes; required for an `AsyncTaskStore`.
+        on_change: Called with the id of a task whose state has changed; unused with an `AsyncTaskStore`.
+        clients: The clients of this process, and the broadcast to the others; required for an `AsyncTaskStore`.
     """
 
     def __init__(
@@ -78,7 +78,8 @@ class Tasks:
 
             self.shared = SharedTasks(store, clients)
             self.shared.on_over, self.shared.on_responses = self._stop_ended_elsewhere, self._set_responses
-            on_change = self.shared.announce_here  # `SharedTasks` tells the other processes, once the database has it
+            # The clients here learn of a change at once, those of other processes when the database has stored it.
+            on_change = self.shared.announce_here
             store = self.shared
         self.store: TaskStore = cast(TaskStore, store) if store is not None else MemoryTaskStore()
         self.poll_interval = DEFAULT_POLL_INTERVAL
@@ -142,8 +143,8 @@ class Tasks:
                 waits: list[asyncio.Future[Any]] = [running, live.begun]
                 await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
             except asyncio.CancelledError:
-                # The request was cancelled, so nobody would know of a task that the handler begins now, and nobody
-                # needs the handler's exception, which asyncio should not log.
+                # The request was cancelled, so the client would never learn of a task that begins now. Nobody awaits
+                # the handler either, so its exception is retrieved only to keep asyncio from logging it.
                 live.begun.cancel()
                 running.add_done_callback(retrieve_exception)
                 running.cancel()
@@ -223,7 +224,7 @@ class Tasks:
         """Return those of the ids that belong to tasks of the owner."""
         return [id for id in ids if await self.find(id, owner) is not None]
 
-    async def _find(self, id: str, context: RequestContext) -> Task:
+    async def _find_or_refuse(self, id: str, context: RequestContext) -> Task:
         task = await self.find(id, context.channel.task_owner)
         if task is None:
             raise unknown_task()
@@ -240,9 +241,9 @@ class Tasks:
         return live
 
     async def get(self, params: TaskRequestParams, context: RequestContext) -> Task:
-        task = await self._find(params.task_id, context)
+        task = await self._find_or_refuse(params.task_id, context)
         if self.shared is not None and task.status == "input_required":
-            # The response may reach another process, which accepts only responses to requests in the database.
+            # The client may send its response to another process, which needs the request in the database to accept it.
             return await self.shared.wait_stored(task)
         return task
 
@@ -255,7 +256,7 @@ class Tasks:
     async def result(self, params: TaskRequestParams, context: RequestContext) -> GetTaskPayloadResult:
         """Serve `tasks/result`: wait until the task is over. Then return the task's result, or raise its error."""
         # [2025-11-25 basic/utilities/tasks#result-retrieval] MUST wait until the status is terminal
-        task = await self._find(params.task_id, context)
+        task = await self._find_or_refuse(params.task_id, context)
         while not task.is_over:
             live = self.live.get(task.task_id)
             if live is not None:
@@ -264,7 +265,7 @@ class Tasks:
                 await self.shared.wait_change(task.task_id, self.poll_interval / 1000)
             else:  # another process runs the task, and cannot announce its changes
                 await asyncio.sleep(self.poll_interval / 1000)
-            task = await self._find(params.task_id, context)
+            task = await self._find_or_refuse(params.task_id, context)
         if task.error is not None:
             code, message = cast(int, task.error["code"]), str(task.error["message"])
             raise ProtocolError(code, message, task.error.get("data"))
@@ -276,18 +277,16 @@ class Tasks:
 
     async def cancel(self, params: TaskRequestParams, context: RequestContext) -> Task | EmptyResult:
         reason = "The task was cancelled by request."
-        task = await self._find(params.task_id, context)
+        task = await self._find_or_refuse(params.task_id, context)
         live = self._running_task(task)
+        was_running = live is not None
         if live is not None:
             live.stop(reason)
-            was_running = True
         elif self.shared is not None and not task.is_over:
             was_running = await self.shared.cancel(task.task_id, reason)
-        else:
-            was_running = False
         if not context.revision.built_in_tasks:
-            return EmptyResult()
-        latest = await self._find(params.task_id, context)
+            return EmptyResult()  # the extension only acknowledges the request, even for a task that is over
+        latest = await self._find_or_refuse(params.task_id, context)
         if not was_running:
             # [2025-11-25 basic/utilities/tasks#task-cancellation] MUST refuse the request if the status is terminal
             raise ProtocolError(INVALID_PARAMS, f"Cannot cancel task: already in terminal status {latest.status!r}")
@@ -295,7 +294,7 @@ class Tasks:
 
     async def update(self, params: UpdateTaskRequestParams, context: RequestContext) -> EmptyResult:
         """Serve `tasks/update`: pass the requestor's responses to the handler of the task."""
-        task = await self._find(params.task_id, context)
+        task = await self._find_or_refuse(params.task_id, context)
         live, responses = self._running_task(task), params.input_responses
         if live is not None:
             live.inputs.set_responses(responses, live.revision)
