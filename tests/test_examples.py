@@ -110,7 +110,7 @@ FAIL = {
     "--alone --refuse": "access was denied",
     "--timeout 1": "within 1",
     "--impatient": "within 2",
-    "bridge.py --no-hold": "this bridge holds no calls",
+    "bridge.py --no-hold": "this bridge does not hold calls open",
     "host.py --forbid": "the user does not know these servers",
     "agent.py --refuse": "The model says: I cannot write the note",
     "BOOK=/no/such": "its lifespan failed: OperationalError: unable to open database file",

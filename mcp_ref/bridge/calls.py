@@ -2,7 +2,7 @@
 
 While a server works on a request, it can send three things to the client: progress, log messages, and requests for
 input (elicitation, sampling, roots). A `Call` passes them on. How an input request gets to the client and its user
-depends on both eras:
+depends on the server's era and on the client's:
 
     server     client     the input request
     legacy     legacy     is sent to the client, on the stream of the client's own request (`SessionCall`)
@@ -53,6 +53,9 @@ class Call:
         context: The client's request.
         losses: Counts the server's values that the client's revision lacks.
         prefix: The start of each elicitation's message, which names the server; "" if there is only one server.
+
+    Args of methods:
+        source: The revision that the server speaks.
     """
 
     def __init__(self, context: Context, losses: Losses, prefix: str = "") -> None:
@@ -68,7 +71,7 @@ class Call:
         self.task_id: JSON = None
         """The server's own id of the task whose result this call awaits; "" until it is known, None without a task."""
         self._url_elicitations: list[str] = []  # the ids that `_with_elicitation_id` has invented
-        self._counted_second, self._sent = 0, 0  # the second of the loop's clock, and its notifications
+        self._counted_second, self._sent = 0, 0  # a second of the loop's clock, and the notifications in it
         self.attach(context)
 
     def attach(self, context: Context) -> None:
@@ -81,15 +84,18 @@ class Call:
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         """Pass an input request of the server to the client. Return the client's response, in the revision `source`."""
-        raise ProtocolError(METHOD_NOT_FOUND, f"{method} is refused: this bridge holds no calls while users respond")
+        text = f"{method} is refused: this bridge does not hold calls open until users respond"
+        raise ProtocolError(METHOD_NOT_FOUND, text)
 
     def converted_input_request(self, method: str, params: Object, source: Revision) -> Object:
         """Return the params of an input request of the server in the client's revision, with the server's name in the
         message. Raise ProtocolError if the client does not support the request."""
+        # A modern client gets input requests in results, so its revision has no such methods.
         if self.revision.era == "legacy" and find_method(method, self.revision, "server") is None:
             raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {self.revision}, the client's revision")
-        request = mrtr.INPUT_REQUESTS.get(method)
-        if request is None or not declares(self.capabilities, request.capability or ""):
+        input_request = mrtr.INPUT_REQUESTS.get(method)
+        capability = input_request.capability if input_request is not None else None
+        if capability is None or not declares(self.capabilities, capability):
             raise ProtocolError(METHOD_NOT_FOUND, f"the client did not declare the capability for {method}")
         if "url" in params and source.era == "modern" and self.revision.era == "legacy":
             params = self._with_elicitation_id(params)
@@ -107,8 +113,8 @@ class Call:
         return {**params, "elicitationId": id}
 
     def _check_elicitation(self, params: Object) -> None:
-        """Raise ProtocolError if the client's revision lacks the mode or the form, or the client did not declare the
-        mode. A server of the client's own revision must check this itself, so its requests are not checked here."""
+        """Raise ProtocolError if the client's revision does not have this kind of elicitation (its mode, or a field of
+        its form), or the client did not declare the mode. A server of the same revision must check this itself."""
         form_or_url = codec_for(self.revision).decode(ElicitRequestParams, params).request
         capability = self.capabilities["elicitation"]
         modes = elicitation.supported_modes(capability if isinstance(capability, dict) else {})
@@ -163,7 +169,7 @@ class Call:
 
 class SessionCall(Call):
     """A call whose input requests are sent to the client: in a legacy session, or in a task of the bridge (tasks.py).
-    Also used if the server is modern and so sends no requests."""
+    Also used for a modern server, whose input requests come in results (`complete_call`)."""
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         wire = self.converted_input_request(method, params, source)
@@ -193,8 +199,8 @@ async def complete_call(
 ) -> Object:
     """Send a legacy client's request to a modern server, with `send`. Return the complete result.
 
-    The client responds to the input requests of each round at the same time. If it refuses one, the call fails,
-    because a modern server accepts only results as responses, not errors.
+    The client gets all input requests of a round at once. If it refuses one, the call fails, because a modern server
+    accepts only results as responses, not errors.
     """
     for rounds in itertools.count():
         result = await send(params)
