@@ -19,6 +19,10 @@ _DEPRECATED: Final = {
 }
 
 
+# The next two rules always find a fault, because they judge only lines that are not messages: `methods="text"` selects
+# the malformed messages that are not even a JSON object (`kind_of_fault` in messages.py).
+
+
 @rule(MUST, f"{_PAGE}#intro-3", "malformed", methods="text", needs="stdio", by="server", stage=FORM)
 def output_is_messages(message: Message) -> Verdict:
     """Each line of standard output is a message."""
@@ -36,5 +40,6 @@ def deprecated(message: Message) -> Verdict:
     """Deprecated features are not adopted."""
     for feature, replacement in _DEPRECATED.items():
         if feature in message.declared:
+            # the key makes one finding for each feature, although a modern client declares it in every request
             return Fault(f"the {message.side} declares {feature}, which is deprecated: use {replacement}", key=feature)
     return None

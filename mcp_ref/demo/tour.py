@@ -151,8 +151,8 @@ async def while_a_tool_runs(screen: Screen, client: Client, logged: list[Logging
     except RequestTimeout as error:
         screen.claim(f"RequestTimeout: {error}", True)
     (interrupted,) = (await client.read_resource("demo://interrupted")).contents
-    both = getattr(interrupted, "text", "") == '["sleep", "sleep"]'
-    screen.claim("both calls have stopped inside the server", both)
+    have_stopped = getattr(interrupted, "text", "") == '["sleep", "sleep"]'
+    screen.claim("both calls have stopped inside the server", have_stopped)
 
 
 async def resources(screen: Screen, client: Client) -> None:
@@ -211,8 +211,8 @@ async def input_requests(screen: Screen, client: Client) -> None:
     screen.claim("the tool used the reply of the model", result.text == "Groceries")
     screen.claim("one call in the program became two requests", screen.sent_counts["tools/call"] == before + 2)
     screen.say("The server signs each state for one call, and refuses every other state, such as this forged one:")
-    again: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
-    params = with_request_meta(again, client.revision, {}, {"name": "forger", "version": "1"})
+    retry: Object = {"name": "summarize", "arguments": {"text": "?"}, "requestState": "eyJhbnN3ZXJzIjp7fX0=.forged"}
+    params = with_request_meta(retry, client.revision, {}, {"name": "forger", "version": "1"})
     forged = client.session.dispatcher.request("tools/call", params, timeout=DEFAULT_TIMEOUT)
     await screen.claim_error("a forged state", -32602, forged)
 
