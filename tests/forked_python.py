@@ -121,19 +121,18 @@ def process_ids() -> set[str]:
 
 @cache
 def _parent() -> tuple[int, str]:
-    """Start the parent. Return its process id and the path of its socket, to which programs can connect at once."""
+    """Start the parent. Return its process id and the path of its socket."""
     folder = tempfile.mkdtemp(prefix="forked-")
     path = os.path.join(folder, "socket")
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
-        listener.bind(path)
-        listener.listen(64)
-        process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forked_python", str(listener.fileno()), str(os.getpid())],
-            cwd=Path(__file__).resolve().parent.parent,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            pass_fds=[listener.fileno()],
-        )
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tests.forked_python", path, str(os.getpid())],
+        cwd=Path(__file__).resolve().parent.parent,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    with process.stdout:
+        assert process.stdout.read() == b"ready\n"
 
     owner = os.getpid()
 
@@ -153,8 +152,10 @@ def _parent() -> tuple[int, str]:
 class _Parent:
     """The process that forks."""
 
-    def __init__(self, listener: int) -> None:
-        self._listener = socket.socket(fileno=listener)
+    def __init__(self, path: str) -> None:
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self._listener.bind(path)
+        self._listener.listen(64)
         self._pids: dict[socket.socket, int] = {}  # the connection of each small program -> its fork
         self._woken, waker = os.pipe()  # can be read when a fork has ended, because SIGCHLD writes to it
         os.set_blocking(waker, False)
@@ -270,7 +271,12 @@ def main() -> None:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()
-    arguments = _Parent(int(sys.argv[1])).run(int(sys.argv[2]))
+    parent = _Parent(sys.argv[1])
+    os.write(1, b"ready\n")
+    nothing = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nothing, 1)
+    os.close(nothing)
+    arguments = parent.run(int(sys.argv[2]))
     try:
         _execute(arguments)
     except SystemExit as end:
