@@ -62,6 +62,8 @@ class RegisteredTool:
         self.headers: dict[str, tuple[str, ...]] = {}  # name after `Mcp-Param-` -> path of the argument
         self.task: TaskSupport = options.get("task", "forbidden")
         self.asks_first = options.get("asks_first", False)
+        schema = tool.output_schema
+        self._is_wrappable = schema is not None and schema is signature.output_schema and schema.get("type") != "object"
 
     @cached_property
     def arguments_validator(self) -> Validator:
@@ -77,10 +79,7 @@ class RegisteredTool:
         Before 2026-07-28, structured content must be an object, so the server wraps other values. But it sends only the
         text if the author wrote the output schema, because a wrapper would break a `$ref` to the root of that schema.
         """
-        if revision.structured_content_is_any_json or not revision.structured_results:
-            return False
-        schema = self.tool.output_schema
-        return schema is not None and schema is self.signature.output_schema and schema.get("type") != "object"
+        return self._is_wrappable and revision.structured_results and not revision.structured_content_is_any_json
 
     def tool_for(self, revision: Revision) -> Tool:
         tool = self.tool  # copied below without `dataclasses.replace`, which takes three times as long
