@@ -181,7 +181,7 @@ def choose_auth_method(metadata: ServerMetadata, has_secret: bool, registered: s
 async def register(
     peers: PeerRequests, metadata: ServerMetadata, client_name: str, redirect_uri: str, scopes: Iterable[str]
 ) -> OAuthClient:
-    """Register the client dynamically, and return it. Raise RegistrationFailed if this fails."""
+    """Register the client dynamically, and return it. Raise RegistrationFailed or another AuthorizationError."""
     issuer = metadata.issuer
     if not metadata.registration_endpoint:
         raise RegistrationFailed(issuer, "it does not let clients register themselves")
