@@ -52,6 +52,10 @@ CHANGES
   and a message with such a field is a TypeError when it is written. Before, some of them reached the other side.
 - `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
   then ends with exit code 2 instead of 3.
+- An `async def` for a callback that nobody awaits, such as `on_log`, `on_progress` or a host's `audit`, is a TypeError.
+  Before, it was accepted and never ran.
+- `record` and `replay` refuse `--host` and `--port` without `--http`, and `check` refuses options that do not apply to
+  its target.
 - The dialogs of a host, the command line and the trace escape more hidden characters, such as variation selectors and
   Hangul fillers, all in the form `\\u{202e}`. The trace also hides numbers, objects and pairs that hold a secret.
 - The URL of an elicitation must have a host that all programs read in the same way: without backslash, user name,
