@@ -147,8 +147,7 @@ class Availability(NamedTuple):
         since: first revision with the field or type; None for the oldest revision.
         until: first revision without the field or type; None if the latest revision has it.
         if_unsupported: "drop" to leave out a field that the peer's revision lacks, but to read it if the peer sends it;
-            "ignore" to drop it in both directions; "refuse" to raise `NotInRevision` when it is sent, because without
-            it the message would mean something else.
+            "ignore" to drop it in both directions; "refuse" to raise `NotInRevision`, as its loss changes the meaning.
         required_since: first revision that requires the field, which is optional in earlier ones.
         fallback: function that converts an object of a type that the revision lacks to one that the revision has.
     """

@@ -179,8 +179,7 @@ class Server:
 
         Args:
             name: The method, such as `com.example/search`.
-            extension: The extension of the method. Default: the first two parts of the name. In 2026-07-28, the client
-                must declare this extension.
+            extension: The method's extension, which modern clients must declare. Default: the name's first two parts.
             notification: True for notifications, whose function is a plain `def` without a `Context` or a result.
         """
         from ..features.custom_methods import registrar  # lazy: few servers have custom methods

@@ -106,8 +106,11 @@ class LineTransport(Transport):
         if lines:
             self._write(b"".join(lines))
 
-    def _write(self, line: bytes) -> None: ...
-    def _input(self) -> asyncio.ReadTransport | None: ...
+    def _write(self, line: bytes) -> None:
+        raise NotImplementedError
+
+    def _input(self) -> asyncio.ReadTransport | None:
+        raise NotImplementedError
 
     def send(self, message: Outgoing, related: RequestId | None = None) -> None:
         frame = encode(message)
