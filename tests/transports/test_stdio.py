@@ -524,12 +524,13 @@ async def test_stdio_server_whose_client_leaves_does_not_wait_until_the_client_r
 
 async def test_stdio_client_that_pauses_reading_gets_the_last_output_of_a_server_that_ends() -> None:
     received, ended = list[Incoming](), asyncio.Event()
-    program = """print('{"jsonrpc": "2.0", "id": 1, "result": {}}')"""
+    program = """input(); print('{"jsonrpc": "2.0", "id": 1, "result": {}}')"""
     transport = StdioClientTransport(python(program))
     await transport.start(received.append, lambda error: ended.set())
     pipe = transport._input()
     transport.pause_reading()
     assert pipe is not None and not pipe.is_reading()
+    transport.send(Request(1, "ping"))
     await asyncio.wait_for(ended.wait(), PATIENCE)
     assert received == [Response(1, {})]
     await transport.close()
