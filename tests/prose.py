@@ -20,7 +20,6 @@ from pathlib import Path
 import mcp_ref
 from tests.known_faults import Faults
 from tests.settings import ROOT
-from tests.sources import nodes_below
 
 VERBS = frozenset((ROOT / "tests" / "imperatives.txt").read_text("utf-8").split())
 """The first words that the docstring of a function may have. Add a verb that is missing to the file."""
@@ -123,7 +122,7 @@ def check_source(name: str, text: str, phrases: dict[str, str]) -> Iterator[Viol
     """Yield all violations in the text of a Python file, whose path in the project is `name`."""
     tree = ast.parse(text)
     # The checks read only these nodes, one in ten.
-    nodes = [node for node in nodes_below(tree) if isinstance(node, (ast.mod, ast.stmt, ast.Call))]
+    nodes = [node for node in ast.walk(tree) if isinstance(node, (ast.mod, ast.stmt, ast.Call))]
     yield from _check_comments(text, phrases)
     yield from _check_messages(nodes, phrases)
     for node, kind, subject, docstring, line in _docstrings(nodes):
@@ -168,7 +167,7 @@ def _check_messages(nodes: Sequence[ast.AST], phrases: dict[str, str]) -> Iterat
     for node in nodes:
         is_log = isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in _LOG
         if isinstance(node, ast.Raise) or is_log:
-            for part in nodes_below(node):
+            for part in ast.walk(node):
                 if isinstance(part, ast.Constant) and isinstance(part.value, str):
                     yield from _check_phrases(part.lineno, part.value, phrases)
 

@@ -17,7 +17,7 @@ import pytest
 from tests.known_faults import differences
 from tests.package_imports import OPTIONAL_READING, READING_ORDER, find_faults
 from tests.settings import ROOT
-from tests.sources import PACKAGE, modules, nodes_below, nodes_of, tree_of
+from tests.sources import PACKAGE, modules, nodes_of, tree_of
 
 MOST_LINES_FOR_FIRST_READERS = 11_000
 """Maximum number of lines of the modules of `READING_ORDER` that are not in `OPTIONAL_READING`."""
@@ -105,7 +105,7 @@ def _dense_passages() -> Iterator[tuple[str, str]]:
 
 
 def _contains(node: ast.AST, kind: type[ast.AST]) -> bool:
-    return any(isinstance(each, kind) for each in nodes_below(node)[1:])
+    return any(isinstance(each, kind) for each in ast.walk(node) if each is not node)
 
 
 def _branches(node: ast.AST) -> int:

@@ -21,7 +21,7 @@ from functools import cache
 from pathlib import Path
 
 from tests.settings import ROOT
-from tests.sources import modules, nodes_below, tree_of
+from tests.sources import modules, tree_of
 
 ATTACKS = ROOT / "tests" / "basic" / "authorization" / "test_attacks.py"
 """The file with the table of the attacks on authorization."""
@@ -84,7 +84,7 @@ def _marked(text: str, path: Path) -> Iterator[tuple[str, str]]:
     tree, name = ast.parse(text), str(path.relative_to(ROOT))
     for statement in tree.body:
         test = f"::{statement.name}" if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef) else ""
-        for node in nodes_below(statement):
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "attack":
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.attack":
                 for argument in node.args:
                     yield ast.literal_eval(argument), name + test
