@@ -70,10 +70,10 @@ for number in (_signal.SIGTERM, _signal.SIGINT, _signal.SIGHUP):
 job = marshal.dumps((sys.argv[2:], dict(os.environ), os.getcwd()))
 streams = b"".join(number.to_bytes(4, sys.byteorder) for number in (0, 1, 2))
 connection.sendmsg([len(job).to_bytes(4, "big")], [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, streams)])
-connection.sendall(job)
 nothing = os.open(os.devnull, os.O_RDWR)
 for number in (0, 1, 2):
     os.dup2(nothing, number)
+connection.sendall(job)
 status = int.from_bytes(connection.recv(4), "big", signed=True)
 if status < 0:
     if -status != _signal.SIGKILL:
@@ -185,13 +185,17 @@ class _Parent:
         length, streams, _, _ = socket.recv_fds(connection, 4, 3)
         job = b""
         while len(job) < int.from_bytes(length, "big"):
-            job += connection.recv(65536)
+            job += connection.recv(65536)  # sent when the small program has closed its own streams
+        streams_closed, writer = os.pipe()
         pid = os.fork()
         if pid == 0:
+            os.close(writer)
+            os.read(streams_closed, 1)  # so that a stream that the program closes is closed for its peer, too
+            os.close(streams_closed)
             return self._become(marshal.loads(job), streams)
         self._pids[connection] = pid
-        for stream in streams:
-            os.close(stream)
+        for descriptor in (*streams, streams_closed, writer):
+            os.close(descriptor)
         return None
 
     def _become(self, job: tuple[list[str], dict[str, str], str], streams: list[int]) -> list[str]:
