@@ -7,13 +7,14 @@ ending does not disturb the others.
               again at 1 second only after the server was ready for 60 seconds, not after each successful start.
     Calls     After five calls in a row without a response, the server gets no calls for 30 seconds, and then a ping.
     Tools     While the server is not ready, its tools stay in the list for 60 seconds, but calls fail at once.
-    Changes   After a change, the tools are fetched at most once a second, and more rarely each time that none differs.
+    Changes   After a change, the tools are fetched at most once a second. Each fetch that finds no difference doubles
+              this pause, up to 60 seconds.
 
 Threats:
     restart-loop: A server keeps the user's computer busy by ending after each start. The pauses between its starts
         grow, and after 6 failures in 10 minutes the host does not start it again.
-    list-loop: A server wastes the host's processor time by reporting a change after each list. The host fetches an
-        unchanged list ever more rarely.
+    list-loop: A server wastes the host's processor time by reporting changes although its tools stay the same.
+        Each fetch that finds no difference doubles the pause before the next.
 
 Spec:  2026-07-28 basic/transports/stdio#unexpected-termination, server/tools#list-changed-notification
 """
@@ -55,7 +56,7 @@ READY_SECONDS = 60.0
 """Time for which a server must be ready before the pauses are short again, in seconds."""
 
 MAX_FAILURES, FAILURE_SECONDS = 6, 600.0
-"""Number of failures (failed starts, and ends of a ready server) within 600 seconds after which restarts stop."""
+"""Number of failures in 600 seconds that ends the restarts: failed starts, and ends of a ready server."""
 
 MAX_LOST_CALLS = 5
 """Number of calls in a row without a response after which a server is suspended."""
@@ -82,8 +83,8 @@ class ServerState(Enum):
     BACKING_OFF  -> UNAPPROVED or STARTING after a pause, as from IDLE
 
     STARTING, READY and SUSPENDED lead to BACKING_OFF when the server fails, ends or is silent, or to FAILED if restarts
-    are useless or too many. `Host.restart` leads from every other state to IDLE. STOPPED is the last state: the
-    host was closed, or `Host.reload` has removed the server.
+    are useless or too many. `Host.restart` leads from every state except STOPPED to IDLE. STOPPED is the last state:
+    the host was closed, or `Host.reload` has removed the server.
     """
 
     IDLE = "idle"
@@ -206,10 +207,10 @@ class Supervisor:
         self.is_lazy = is_lazy and not config.entry.get("required")
         """True if the first request starts the server."""
         self.client: Client | None = None  # None unless the server is ready
-        self._latest_client: Client | None = None  # None if it is closed, too
+        self._latest_client: Client | None = None  # kept after a failure, so that `stop` can close it
         self.tools = ToolList(config.name, self._report)
         self.calls: list[str] = []
-        """The full names of the calls in flight."""
+        """The full name (server and tool) of the tool of each call in flight."""
         self.mask: Callable[[str], str] = lambda text: text  # until `HostedServer` knows the secrets
         """Function that removes the secrets of the server from a text."""
         self.attempted = asyncio.Event()
@@ -245,13 +246,17 @@ class Supervisor:
         self._task = asyncio.create_task(self._run(), name=f"supervise {self.config.name}")
 
     async def stop(self) -> None:
-        while self._task is not None:  # checked after each wait, because another caller may start it again meanwhile
+        """End the task, and then close the client, which the task may have left open because it was cancelled.
+
+        Another caller may start the server again during a wait, so both are checked again after each wait.
+        """
+        while self._task is not None:
             client = self._latest_client
             if not self._task.done():
                 if not self._task.cancelling():  # a second cancellation would interrupt the end of the client
                     self._task.cancel()
                 await asyncio.wait([self._task])
-            elif client is not None:  # the cancellation may have interrupted its end
+            elif client is not None:
                 with contextlib.suppress(Exception):  # `_run` has logged it
                     await client.close()
                 if self._latest_client is client:
@@ -382,7 +387,7 @@ class Supervisor:
                 except (McpError, OSError) as error:  # keep the old list
                     self.status.last_error = self.mask(str(error))
                 refreshed_at = loop.time()
-            else:  # wait for a change, lost calls or the end, or until the pause before the next list is over
+            else:  # wait for `list_changed`, `call_ended` or the end, but not longer than until the next fetch
                 with contextlib.suppress(TimeoutError):
                     async with asyncio.timeout_at(refresh_at):
                         await self._wake.wait()
@@ -426,7 +431,8 @@ class Supervisor:
 
 
 def _is_permanent(error: Exception) -> bool:
-    """Return True if a restart would fail too, because a program, a permission or a common revision is missing."""
+    """Return True if a restart would fail too, because a program, a permission or a common revision is missing, or
+    because a value of the configuration has the wrong type (TypeError)."""
     if isinstance(error, McpError) and error.is_temporary:
         return False
     if isinstance(error, AuthorizationError | UnsupportedRevision | TypeError):

@@ -3,8 +3,8 @@
     event loop:  await run(function) -> the queue, in which urgent functions come first
     thread:      one function after the other -> the event loop gets each result; the thread ends after the last one
 
-A function that hangs also delays those behind it. Each caller sets the time limit of its own wait, and after
-`MAX_WAITING_CALLS` further calls fail at once.
+A function that hangs also delays those behind it. Each caller sets the time limit of its own wait. While
+`MAX_WAITING_CALLS` calls wait for the thread, every further call fails at once.
 
 Used by: durable_store.py
 """
