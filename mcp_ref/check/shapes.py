@@ -1,7 +1,8 @@
-"""Shapes: the params and the result of each message, by the schema of the revision.
+"""Shapes: the rules that check the params and the result of each message against the schema of its revision.
 
 The dataclasses of the package describe the schema of each revision, and the codec decodes messages by them. Here, an
-error of the codec is a fault of the message. Members of other revisions are not a fault, because receivers ignore them.
+error of the codec is a fault of the message. A member of another revision breaks no MUST, because receivers ignore it,
+so `members_of_revision` only advises against it.
 
 Spec:  schema: all types
 Used by: conversation.py
@@ -87,20 +88,19 @@ def meta_fits(message: Message) -> Verdict:
     return None
 
 
-# the revisions in which sampling and elicitation have modes, and those whose core has tasks
-_WITH_MODES: Final = Availability(since=R2025_11_25)
-_WITH_TASKS: Final = Availability(since=R2025_11_25, until=R2026_07_28)
+_SINCE_2025_11_25: Final = Availability(since=R2025_11_25)
+_ONLY_2025_11_25: Final = Availability(since=R2025_11_25, until=R2026_07_28)
 _LIST_CHANGED: Final[dict[str, tuple[type, Availability]]] = {"listChanged": (bool, Availability())}
 _CAPABILITY_MEMBERS: Final[dict[str, dict[str, tuple[type, Availability]]]] = {
     "tools": _LIST_CHANGED,
     "prompts": _LIST_CHANGED,
     "resources": {**_LIST_CHANGED, "subscribe": (bool, Availability())},
     "roots": {"listChanged": (bool, Availability(until=R2026_07_28))},
-    "sampling": {"context": (dict, _WITH_MODES), "tools": (dict, _WITH_MODES)},
-    "elicitation": {"form": (dict, _WITH_MODES), "url": (dict, _WITH_MODES)},
+    "sampling": {"context": (dict, _SINCE_2025_11_25), "tools": (dict, _SINCE_2025_11_25)},
+    "elicitation": {"form": (dict, _SINCE_2025_11_25), "url": (dict, _SINCE_2025_11_25)},
     "tasks": dict.fromkeys(
         ("list", "cancel", "requests.tools.call", "requests.sampling.createMessage", "requests.elicitation.create"),
-        (dict, _WITH_TASKS),
+        (dict, _ONLY_2025_11_25),
     ),
 }
 """Capability -> the paths of its members, with their types and the revisions that define them."""
@@ -178,7 +178,7 @@ def _foreign_members(cls: type, revision: Revision) -> frozenset[str]:
 
 @rule(ADVICE, "schema/Result", "request notification result")
 def members_of_revision(message: Message) -> Verdict:
-    """A message has only members of its revision."""
+    """A message, and each tool in a list, has only members of its revision."""
     facts, revision = message.method_facts, message.revision
     if facts is None or revision is None:
         return None

@@ -35,7 +35,7 @@ class Announcer(Protocol):
 
     loop: asyncio.AbstractEventLoop
     caller: str = ""  # an `Access.caller`; the queued changes count in this caller's share of the memory
-    shares: Shares  # counts the memory of queued changes: the `Announcers.queued` of the server
+    shares: Shares  # the server's `Announcers.queued`, which limits the memory of all queued changes
     task_ids: Collection[str] = ()  # of the subscribed tasks
     _changes: CountedQueue | None = None  # None if no change is queued
     _sender: asyncio.Task[None] | None = None  # sends the queued changes as fast as the client reads them
@@ -89,7 +89,7 @@ class Announcer(Protocol):
 
     def stop_announcing(self) -> None:
         while self._changes:
-            self._changes.take()
+            self._changes.take()  # gives back the memory that the change took from the caller's share
         if self._sender is not None:
             self._sender.cancel()
 
@@ -101,7 +101,7 @@ class Announcers(set[Announcer]):
 
     def __init__(self) -> None:
         super().__init__()
-        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)  # of all announcers
+        self.queued = Shares("queued changes", MAX_QUEUED_BYTES_PER_CALLER, MAX_QUEUED_BYTES)
         self._next_changes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Change, None]] = WeakKeyDictionary()
 
     def announce(self, method: str, subject: str | None = None) -> None:
@@ -133,7 +133,7 @@ class Announcers(set[Announcer]):
 class Subscription(Protocol):
     """An open `subscriptions/listen` request, which `end` ends with its result."""
 
-    task: asyncio.Task[object] | None  # serves the request; None if no task waits for the end of the subscription
+    task: asyncio.Task[object] | None  # serves the request; None if the transport holds back the response instead
 
     def end(self) -> None: ...
 
