@@ -561,10 +561,10 @@ transports/streamable_http/restoration.py
     _repeat_all: asyncio.shield(session.initialized) => HANDSHAKE
 transports/streamable_http/resumption.py
     _read_events: response => PIECES
-    listen: asyncio.sleep(retry_seconds(parser, sinc =>
+    listen: asyncio.sleep(retry_seconds(parser, with =>
         Each sleep has at most `MAX_RETRY` seconds, and `close` cancels the task.
     listen: get(resume_header(parser)) => CONTEXT_OF_REQUEST
-    read_and_resume: asyncio.sleep(retry_seconds(parser, sinc =>
+    read_and_resume: asyncio.sleep(retry_seconds(parser, with =>
         The loop has at most `MAX_RECONNECTIONS` attempts without a message.
     read_and_resume: get(resume_header(parser)) => CONTEXT_OF_REQUEST
 transports/streamable_http/server.py

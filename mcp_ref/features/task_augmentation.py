@@ -73,8 +73,8 @@ def add_related_task(message: object, id: str) -> None:
 def owner_of(principal: str | None, era: str, session: str = "") -> str:
     """Return the owner of new tasks: "era:principal", or "session:id" without a principal, or "" without both.
 
-    With a principal, the era is part of it, because the result is JSON of this era, and clients of the other must not
-    get it. A session has only one era.
+    A principal's clients can be of both eras. The owner contains the era, because the task's result is JSON of this
+    era, which a client of the other era must not get. A session has only one era.
     """
     # [2025-11-25 basic/utilities/tasks#task-isolation-and-access-control] MUST bind a task to its authorization context
     if principal is not None:

@@ -40,7 +40,7 @@ MAX_EVENT_ID_BYTES: Final = 4096
 MIN_RETRY: Final = 0.05
 """Minimum time that the client waits before it reconnects, in seconds."""
 MAX_IDLE_RETRY: Final = 5.0
-"""Maximum wait while reconnections bring new event ids but no messages, in seconds, unless `retry` is longer."""
+"""Maximum wait after reconnections with new event ids but no message, in seconds. A longer `retry` overrides it."""
 MAX_RECONNECTIONS: Final = 5
 """Maximum number of consecutive reconnections without a new event. After them, the stream's requests fail."""
 _CONTROL_CHARACTERS: Final = re.compile(rb"[\x00-\x1f\x7f]")
@@ -58,23 +58,23 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
     got their response.
     """
     parser = EventParser(MAX_RESPONSE)
-    since_event = since_message = 0  # reconnections since the last new event, and since the last message
+    without_event = without_message = 0  # reconnections in a row without a new event, and without a message
     await _read_events(response, parser, read, unanswered)
-    while unanswered and resume_header(parser) and since_event < MAX_RECONNECTIONS:
+    while unanswered and resume_header(parser) and without_event < MAX_RECONNECTIONS:
         before = parser.last_event_id
-        await asyncio.sleep(retry_seconds(parser, since_event, since_message))
+        await asyncio.sleep(retry_seconds(parser, without_event, without_message))
         parser = parser.resumed()
         try:
             # [2025-11-25 basic/transports#resumability-and-redelivery] the client SHOULD send the last event's id
             async with get(resume_header(parser)) as resumed:
                 if _is_stream(resumed):
                     had_message = await _read_events(resumed, parser, read, unanswered)
-                    since_message = 0 if had_message else since_message + 1
+                    without_message = 0 if had_message else without_message + 1
                 elif _is_lasting(resumed.status):
                     return  # the server cannot resume the stream
         except (HttpError, McpError) as error:
             log.debug("a stream was not resumed: %s", error)
-        since_event = 0 if parser.last_event_id != before else since_event + 1
+        without_event = 0 if parser.last_event_id != before else without_event + 1
 
 
 async def _read_events(
@@ -103,7 +103,7 @@ async def listen(
     `session_id` returns the id of the current session. `renew` begins a new session, given the id of the ended session.
     """
     parser, loop = EventParser(MAX_RESPONSE), asyncio.get_running_loop()
-    since_event = since_message = 0  # reconnections since the last new event, and since the last message
+    without_event = without_message = 0  # reconnections in a row without a new event, and without a message
     listened_session = None  # id of the latest session in which the server opened the stream
     while True:
         began, last_id, session = loop.time(), parser.last_event_id, session_id()
@@ -114,11 +114,12 @@ async def listen(
                 if _is_stream(response):
                     listened_session = session
                     had_message = await _read_events(response, parser, read, None)
-                    since_message = 0 if had_message else since_message + 1
+                    without_message = 0 if had_message else without_message + 1
                 else:
                     refusal = response.status
-            # From here on, the response has freed its connection, which a handshake may need.
-            if refusal == 404 and session is not None and listened_session == session:
+            # a server that opened the stream in this session before, and now responds with 404, has ended the session
+            has_ended = refusal == 404 and session is not None and session == listened_session
+            if has_ended:  # only here, because `renew` may need the connection that the response has just freed
                 parser = EventParser(MAX_RESPONSE)
                 await renew(session)
             elif refusal is not None and _is_lasting(refusal):
@@ -129,13 +130,14 @@ async def listen(
         except (HttpError, McpError, EventTooLarge) as error:
             if not _is_temporary(error):
                 return  # no new session began; the next request tries again
-            level = logging.WARNING if since_event == 2 else logging.DEBUG  # once in an outage longer than a restart
+            # warn once in an outage, at its third failure, because a restart of the server usually ends earlier
+            level = logging.WARNING if without_event == 2 else logging.DEBUG
             log.log(level, "the listening stream broke, and will be opened again: %s", error)
         if loop.time() > began + MAX_RETRY / 2:  # the stream was open for some time, so the server works
-            since_event = since_message = 0
+            without_event = without_message = 0
         else:
-            since_event = 0 if parser.last_event_id != last_id else since_event + 1
-        await asyncio.sleep(retry_seconds(parser, since_event, since_message))
+            without_event = 0 if parser.last_event_id != last_id else without_event + 1
+        await asyncio.sleep(retry_seconds(parser, without_event, without_message))
 
 
 class HandshakeReceiver:
@@ -172,20 +174,21 @@ def _is_lasting(refusal: int) -> bool:
 
 def resume_header(parser: EventParser) -> dict[str, str]:
     """Return the header `Last-Event-ID`, or {} if the stream cannot be resumed."""
-    # An event id can be any text, which is sent as UTF-8; but a header cannot contain control characters.
+    # An event id is sent as UTF-8. The HTTP client encodes headers as Latin-1, so each byte is one character here.
     last = parser.last_event_id.encode()
     is_header = 0 < len(last) <= MAX_EVENT_ID_BYTES and not _CONTROL_CHARACTERS.search(last)
     return {"Last-Event-ID": last.decode("latin-1")} if is_header else {}
 
 
-def retry_seconds(parser: EventParser, since_event: int, since_message: int) -> float:
+def retry_seconds(parser: EventParser, without_event: int, without_message: int) -> float:
     """Return the time to wait before the next GET, in seconds: `retry`, doubled after each useless reconnection.
 
-    A reconnection with new events but no message counts too (`since_message`), because otherwise a server with
+    A reconnection with new events but no message counts too (`without_message`), because otherwise a server with
     `retry: 0` could make the client reconnect twenty times a second.
     """
     # [2025-11-25 basic/transports#sending-messages-to-the-server] the client MUST respect the retry field
     retry = max(parser.retry / 1000 if parser.retry is not None else 1.0, MIN_RETRY)
-    after_failures = retry * 2 ** min(since_event, 10)  # at most 1024 times as long
-    after_idle = min(retry * 2 ** min(since_message, 10), max(retry, MAX_IDLE_RETRY))
+    after_failures = retry * 2 ** min(without_event, 10)  # at most 1024 times as long
+    idle_limit = max(retry, MAX_IDLE_RETRY)
+    after_idle = min(retry * 2 ** min(without_message, 10), idle_limit)
     return float(min(max(after_failures, after_idle), MAX_RETRY))
