@@ -95,10 +95,11 @@ def check_claims(
     """
     audience = claims.get("aud")
     claimed = audience if isinstance(audience, list) else [audience]
-    if claims.get("iss") not in [*issuers]:  # the claim may be unhashable
+    if claims.get("iss") not in [*issuers]:  # a list, because an unhashable claim would be a TypeError in a set
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(name, str) for name in claimed) or not any(name in claimed for name in audiences):
-        raise JoseError("the token is for another audience (aud)")  # else the server that it is for could use it here
+        # without this check, the server for which the token was issued could use it here
+        raise JoseError("the token is for another audience (aud)")
     expires, starts, issued = read_date(claims, "exp"), read_date(claims, "nbf"), read_date(claims, "iat")
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")

@@ -1,6 +1,7 @@
 """The types and the equality of JSON values. Python differs: in JSON, `1.0` is an integer, and `true` is not `1`.
 
-Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use. Validation 6.1.1 defines the types.
+JSON Schema's Core 4.2.2 defines the equality that `enum`, `const` and `uniqueItems` use, and its Validation 6.1.1 the
+types. The larger a value is, the more steps of the `Budget` a function spends, so that no value takes too long.
 """
 
 from __future__ import annotations
@@ -54,18 +55,18 @@ def canonical_text(value: JSON, budget: Budget | None = None) -> str:
     """
     if isinstance(value, str):
         if budget is not None:
-            budget.spend(len(value) // 64)
+            budget.spend(len(value) // 64)  # a step for 64 characters
         return repr(value)  # six times as fast as json.dumps
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, int):
-        return hex(value)
+        return hex(value)  # str is slow for a long integer, and fails above 4300 digits
     if isinstance(value, float):
         return hex(int(value)) if value.is_integer() else value.hex()
     if value is None:
         return "null"
     if budget is not None:
-        budget.spend(3 * len(value) + 3)
+        budget.spend(3 * len(value) + 3)  # three for each item, and for the value itself
     if isinstance(value, list):
         return "[" + ",".join([canonical_text(item, budget) for item in value]) + "]"
     members = [repr(name) + ":" + canonical_text(member, budget) for name, member in value.items()]
@@ -75,18 +76,18 @@ def canonical_text(value: JSON, budget: Budget | None = None) -> str:
 def is_multiple(value: int | float, factor: int | float, budget: Budget) -> bool:
     """Return True for an exact multiple of `factor` (Validation 6.2.1). In decimal, 0.3 is a multiple of 0.1."""
     if isinstance(value, int):
-        budget.spend(value.bit_length() >> 7)
+        budget.spend(value.bit_length() // 128)  # a step for 128 bits
         if isinstance(factor, int):
             return value % factor == 0
     if isinstance(value, float) and not isfinite(value):
         return False  # the JSON number was too large for a float, so its digits are unknown
-    budget.spend(20)
+    budget.spend(20)  # for the decimal digits
     digits, exponent = _decimal(value)
     factor_digits, factor_exponent = _decimal(factor)
-    least = min(exponent, factor_exponent)  # with this exponent, both numbers are integers
+    least = min(exponent, factor_exponent)  # both numbers are integers, times ten to this power
     dividend = digits * int(10 ** (exponent - least))
     divisor = factor_digits * int(10 ** (factor_exponent - least))
-    budget.spend((dividend.bit_length() + divisor.bit_length()) >> 7)
+    budget.spend((dividend.bit_length() + divisor.bit_length()) // 128)
     return dividend % divisor == 0
 
 
