@@ -48,14 +48,14 @@ def split_url(words: list[str]) -> tuple[list[str], list[str]]:
 
 
 def suggested_server(words: list[str]) -> str:
-    """Return the correct words for the server that a wrong command line names with these words."""
+    """Return the server as a correct command line names it, given the words of a wrong one."""
     if len(words) == 1:
         words = [_import_module("transports.stdio.client").corrected_command(words[0]) or words[0]]
     return words[0] if words[0].startswith(("http://", "https://")) else f"-- {' '.join(words)}"
 
 
 def likely_command(options: argparse.Namespace) -> list[str]:
-    """Return the arguments from the first one that looks like a server's program, whose two dashes may be missing."""
+    """Return the arguments from the first program on, which are probably a server's command without its two dashes."""
     arguments: list[str] = getattr(options, "arguments", [])
     program = r"python[\d.]*|node|npx|uvx?|docker|[^=]*[/\\][^=]*|[^=]*\.(py|js)"
     for at, word in enumerate(arguments):
@@ -153,7 +153,7 @@ def open_closed_streams() -> None:
 
 def run(options: argparse.Namespace) -> int:
     match options.name:
-        case None:
+        case None:  # `--version` without a command
             print(f"mcp_ref {__version__}")
         case "demo":
             _import_module("demo.tour").main(options.http)
@@ -186,21 +186,22 @@ def run(options: argparse.Namespace) -> int:
 
 def run_check(options: argparse.Namespace) -> int:
     """Judge a recording or a server, print a recording as a test, or list the rules."""
-    is_url = options.file is not None and options.file.startswith(("http://", "https://"))
     if options.rules:
         return int(_import_module("cli.check").show_rules(options))
-    if options.file is not None and options.command:
+    file: str | None = options.file  # of a recording, or the URL of a server
+    if file is not None and options.command:
         raise UsageError("name either a recording or URL, or two dashes and the command of a server")
-    if options.file is None and options.as_test:
-        raise UsageError("--as-test needs a recording: name its file")
-    if options.file is not None and options.as_test:
+    if options.as_test:
+        if file is None:
+            raise UsageError("--as-test needs a recording: name its file")
         return int(_import_module("cli.drive").show_as_test(options))
-    if options.file is not None and not is_url:
+    is_url = file is not None and file.startswith(("http://", "https://"))
+    if file is not None and not is_url:
         refuse_options(options, ("call", "header", "timeout"), "a server: its URL, or two dashes and its command")
         return int(_import_module("cli.check").check_file(options))
     refuse_options(options, ("sarif",), "a recording")
     if is_url:
-        options.command = [options.file]
+        options.command = [file]
     else:
         refuse_options(options, ("header",), "the URL of a server")
     if not options.command:
@@ -216,7 +217,7 @@ def refuse_options(options: argparse.Namespace, names: Sequence[str], target: st
 
 
 def _import_module(path: str) -> ModuleType:
-    """Import the module of one command. `--help` is fast, because it imports no command's module."""
+    """Import a module of the package when a command needs it, so that `--help` is fast."""
     return importlib.import_module(f".{path}", __package__)
 
 

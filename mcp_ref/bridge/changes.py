@@ -70,19 +70,20 @@ class Watch:
         self.task.add_done_callback(self._note_end)
 
     async def _run(self) -> None:
-        """Subscribe, and report the updates. If the connection is lost, or the server ends the subscription, subscribe
-        again, after pauses that grow until `MAX_PAUSE` with each failed attempt."""
+        """Subscribe, and report the updates. Subscribe again if the connection is lost, or if the server ends the
+        subscription. Each failed attempt doubles the pause; raise its error if the pause would exceed `MAX_PAUSE`."""
         pause = 0.0  # before the next attempt, in seconds
         while True:
             try:
                 client = await self._server.shared(self._caller)
-                # `_report_updates` calls `__aexit__`. `async with` could replace a cancellation by an error of its end.
+                # Not `async with`, because an error of unsubscribing could replace a cancellation. `_report_updates`
+                # calls `__aexit__`, and suppresses its error.
                 updates = await client.subscribe(self._uri).__aenter__()
                 pause = 0.0  # after a success, try again at once if the connection is lost (McpError)
                 await self._report_updates(client, updates)
                 pause = MIN_PAUSE  # the server has ended the subscription, for example because it is being replaced
             except McpError:
-                if not self.accepted.done() or pause > MAX_PAUSE:  # refused, or too many attempts have failed
+                if not self.accepted.done() or pause > MAX_PAUSE:  # refused at first, or failed too often since
                     raise
             await asyncio.sleep(pause)
             pause = max(MIN_PAUSE, 2 * pause)
@@ -140,7 +141,7 @@ def _subject(principal: str | None, uri: str) -> str:
 
 
 class _Report(NamedTuple):
-    """The last report of a changed list. It has a time, and may still be waiting for it."""
+    """The latest report of a changed list, which is already sent, or waits for its time."""
 
     number: int
     """Number of reports since the list was quiet."""
@@ -231,6 +232,7 @@ class Changes:
         if isinstance(error, ProtocolError):
             client = server.latest_client
             source = client.revision if client is not None else context.revision
+            # as for a read, because both have the error of an unknown resource, whose code depends on the revision
             return convert_error(error, "resources/read", source, context.revision)
         if not isinstance(error, McpError):
             return error  # such as the cancellation of the client's request
@@ -272,7 +274,7 @@ class Changes:
             return  # the report that waits for its time includes this change
         loop = asyncio.get_running_loop()
         last = self._reports.get(kind, _Report(0, 0.0, 0.0))
-        # a list that keeps changing changes again soon after each report, long before twice the pause has passed
+        # while a list keeps changing, the next change follows soon after a report, before twice the pause has passed
         was_quiet = loop.time() - last.at > 2 * max(last.pause, MIN_PAUSE)
         number = 1 if was_quiet else last.number + 1
         pause = growing_pause(number - BURST)  # none for the first reports
