@@ -25,21 +25,21 @@ class EndpointLimits(CheckedTimes):
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A further one ends an idle session (not in HTTP+SSE), or gets 503."""
+    """Maximum number of sessions. A new one replaces an idle one, or gets 503 if none is idle, as in HTTP+SSE."""
     sessions_per_caller: int = 1000
-    """Maximum number of sessions of one caller: a principal or, without authentication, an address, even a proxy's."""
+    """Maximum number of sessions of one caller: a principal, or without authentication everyone at one IP address."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
     """Maximum size of an `initialize` message, which the session stores, in bytes (64 KiB). A larger one gets 413."""
     session_bytes_per_caller: int = 64 * 1024 * 1024
-    """Maximum memory of the sessions of one caller, in bytes (64 MiB). The event store limits their events."""
+    """Maximum memory of one caller's sessions without their events, which the event store limits, in bytes (64 MiB)."""
     session_bytes: int = 256 * 1024 * 1024
     """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
     request_bytes_per_caller: int = 128 * 1024 * 1024
-    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503, or a JSON-RPC error."""
+    """Maximum memory of one caller's requests in flight, in bytes (128 MiB)."""
     request_bytes: int = 512 * 1024 * 1024
-    """Maximum memory of the requests of all callers in flight, in bytes (512 MiB)."""
+    """Maximum for all callers, in bytes (512 MiB). Above either, a request gets 503; in a session, a JSON-RPC error."""
     streams: int = 512
     """Maximum number of streams of one session. A further POST of a request gets 429."""
     requests: int = 1000
@@ -51,7 +51,7 @@ class EndpointLimits(CheckedTimes):
     subscriptions_per_caller: int = 1000
     """Maximum number of open `subscriptions/listen` requests of one caller. More get 503."""
     keep_alive: float = 15.0
-    """Time between two comments on a stream, without which a proxy could close a silent stream, in seconds."""
+    """Time between two comments on a stream, in seconds. Without comments, a proxy could close a silent stream."""
     retry: int = 1000
     """Time after which a client reconnects to a stream whose connection the server closed early, in milliseconds."""
 
@@ -70,7 +70,7 @@ class SessionTransport(Transport):
 
     def __init__(self, access: Access, trace: Trace | None, shares: Shares) -> None:
         self.principal, self.caller = access.id, access.caller
-        self.shares_and_caller = (shares, access.caller)  # by which the dispatcher limits the requests in flight
+        self.shares_and_caller = (shares, access.caller)  # shares limit the memory of each caller's requests in flight
         self._trace = trace
         self._receive: Receive | None = None
         self._end_report = EndReport()
@@ -91,7 +91,7 @@ class SessionTransport(Transport):
             await self._resumed.wait()
 
     def receive(self, message: Incoming, frame: bytes) -> None:
-        if self._trace is not None and frame:
+        if self._trace is not None and frame:  # empty if the server repeats a request to restore the session
             self._trace("<-", frame)
         if self._receive is not None:
             self._receive(message)
