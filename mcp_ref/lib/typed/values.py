@@ -24,7 +24,7 @@ MAX_INTEGER_BITS: Final = 14_000
 
 
 class ConversionError(ValueError):
-    """The error for an argument that a caller must not send, or for a value that cannot be converted from or to JSON.
+    """The error for a value that cannot be converted from or to JSON, or for an argument with a reserved name.
 
     Args:
         why: The text of the error, without the path.
@@ -45,7 +45,8 @@ class ConversionError(ValueError):
 
 
 class StringType(NamedTuple):
-    """A Python class whose values become strings in JSON, and whose module this package does not import."""
+    """A Python class whose values become strings in JSON. Its module is named, not imported, because importing them all
+    would slow down each start. Until a program imports the module itself, no value of the class can exist."""
 
     module: str
     name: str
@@ -116,8 +117,8 @@ def to_json(value: object) -> JSON:
 
     Args:
         value: A dataclass, named tuple or mapping becomes an object, a sequence or set becomes an array, and an Enum
-            member becomes its value. A value of one of the STRING_TYPES becomes a string. A method `model_dump`
-            converts its own object.
+            member becomes its value. A value of one of the STRING_TYPES becomes a string. An object with a method
+            `model_dump`, such as a pydantic model, becomes the result of this method.
 
     Raises:
         ConversionError: JSON cannot express the value. Examples are NaN and Infinity, half of a surrogate pair, a dict
