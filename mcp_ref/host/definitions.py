@@ -5,7 +5,7 @@ function, a later change takes the tool out of the list until the user allows it
 the user's trust first and change the description later. A server that changes its behavior but not its definitions goes
 unnoticed.
 
-    a list of tools -> approved: is the hash of the definition stored?   yes: the tool stays in the list
+    a list of tools -> `approved`: is the hash of the tool's definition stored?   yes: the tool stays in the list
         -> no: the tool leaves the list -> `Approval` of the kind `definition` -> stored -> the list is fetched again
 
 Threats:
@@ -39,24 +39,24 @@ class Definitions:
     Args:
         server: The server's name.
         policy: The policy of the host, which asks the user and stores the approvals.
-        approval: Function that returns a request for consent to a definition, by the full name of the tool.
-        on_decision: Called after each decision of the user, to fetch the list again.
+        new_request: Function that takes the full name of a tool, and returns a request for consent to its definition.
+        fetch_again: Makes the host fetch the list again, after the user allowed a definition, or could not decide.
     """
 
     def __init__(
-        self, server: str, policy: Policy, approval: Callable[[str], Approval], on_decision: Callable[[], None]
+        self, server: str, policy: Policy, new_request: Callable[[str], Approval], fetch_again: Callable[[], None]
     ) -> None:
         self.unapproved: dict[str, str] = {}
         """The tools of the latest list that are not approved, with the reasons."""
-        self._server, self._policy, self._approval, self._on_decision = server, policy, approval, on_decision
+        self._server, self._policy, self._new_request, self._fetch_again = server, policy, new_request, fetch_again
         self._digest = ""  # of the configuration for which the stored definitions are valid
-        self._approved: dict[str, Tool] = {}  # by name: the approved definitions that this run has seen
+        self._last_approved: dict[str, Tool] = {}  # by name: the tools that the host showed, for `Approval.before`
         self._undecided: list[Tool] = []  # the listed tools whose definitions are not approved
         self._asking: asyncio.Task[None] | None = None  # requests the approvals of `_undecided`
         self._denied: set[str] = set()  # hashes of the definitions that were refused
 
     def approved(self, tools: list[Tool], digest: str) -> list[Tool]:
-        """Return the tools with approved definitions, and request the other approvals in the background.
+        """Return the tools with approved definitions, and store these. Ask the user about the others in the background.
 
         Args:
             tools: The tools of a list.
@@ -74,7 +74,7 @@ class Definitions:
             reason = _reason_to_ask(tool, definitions, trusts_all)
             if reason is None:
                 definitions[_name_hash(tool.name)] = definition_hash(tool)
-                self._approved[tool.name] = tool
+                self._last_approved[tool.name] = tool
                 approved.append(tool)
             else:
                 self._undecided.append(tool)
@@ -119,8 +119,8 @@ class Definitions:
     async def _ask(self) -> None:
         """Ask the user about one definition after the other. The next list contains those that are allowed.
 
-        If the user does not decide in time, `on_decision` makes the host fetch the list and ask again, after a pause
-        that doubles each time.
+        If the user does not decide in time, `fetch_again` makes the host fetch the list and ask again. The host doubles
+        the pause before each fetch (supervisor.py).
         """
         while self._undecided:
             tool = self._undecided.pop(0)
@@ -128,8 +128,8 @@ class Definitions:
             if definition in self._denied or (self._stored() or {}).get(name_hash) == definition:
                 continue  # the user has already decided, perhaps after the list was fetched
             request = replace(
-                self._approval(full_name(self._server, tool.name)), tool=tool, before=self._approved.get(tool.name),
-                reason=self.unapproved.get(tool.name, ""),
+                self._new_request(full_name(self._server, tool.name)), tool=tool,
+                before=self._last_approved.get(tool.name), reason=self.unapproved.get(tool.name, ""),
             )  # fmt: skip
             try:
                 await self._policy.check(request)
@@ -138,10 +138,10 @@ class Definitions:
                 log.warning("%s; the host asks again later", error)
             except Refused:
                 self._denied.add(definition)
-                continue
+                continue  # the list has no new tool
             except Exception:
                 log.exception("the approval of %s could not be stored; the host asks again later", request.name)
-            self._on_decision()  # after a failure too, so that the next list asks again
+            self._fetch_again()  # after a failure too, so that the next list asks again
 
     async def close(self) -> None:
         await finish(self._asking, cancel=True, timeout=CANCEL_SECONDS)
@@ -152,17 +152,17 @@ def _name_hash(name: str) -> str:
     return digest_of(name)[:16]
 
 
-def _reason_to_ask(tool: Tool, approved: Mapping[str, str], trusts_all: bool) -> str | None:
+def _reason_to_ask(tool: Tool, definitions: Mapping[str, str], trusts_all: bool) -> str | None:
     """Return the reason why the user must decide about a definition, or None if it is approved or trusted.
 
-    `approved` contains the hashes of the approved definitions, by `_name_hash`. `trusts_all` is True to trust every
+    `definitions` contains the hashes of the approved definitions, by `_name_hash`. `trusts_all` is True to trust every
     definition without hidden characters.
     """
     name_hash = _name_hash(tool.name)
-    if approved.get(name_hash) == definition_hash(tool):
+    if definitions.get(name_hash) == definition_hash(tool):
         return None
     if hidden_text_warnings(tool):
         return "hidden characters"
     if trusts_all:
         return None
-    return "changed" if name_hash in approved else "new"
+    return "changed" if name_hash in definitions else "new"
