@@ -16,7 +16,7 @@ from .rules import ADVICE, MEANING, Fault, Finding, On, Rule, rules_for
 from .state import Call, Dialogue, Exchange, Message, StreamEvent
 
 MAX_CAUSES: Final = 10_000
-"""Maximum number of causes whose later occurrences are counted instead of reported."""
+"""Maximum number of causes that are remembered. Beyond them, each occurrence of a new cause is a finding of its own."""
 
 
 class FindingTable:
@@ -38,12 +38,15 @@ class FindingTable:
         self, on: On, subject: Message | Exchange | StreamEvent | Dialogue, method: str, revision: Revision | None,
         side: Side, event: int,
     ) -> bool:  # fmt: skip
-        """Apply the rules stage by stage. Return True if the subject breaks a MUST or SHOULD before the last stage."""
-        first_broken_stage = MEANING  # MEANING, the last stage, also stands for none
+        """Apply the rules in the order of their stages, and stop after the first stage with a broken MUST or SHOULD.
+
+        Return True if there is such a stage before the last one, `MEANING`. Then the caller cannot rely on the subject.
+        """
+        last_stage = MEANING
         for rule in rules_for(on, method, revision, side):
-            if rule.stage > first_broken_stage:
+            if rule.stage > last_stage:
                 break  # later stages would report the same cause again
-            if rule.needs and not rule.applies(subject):
+            if rule.needs and not rule.applies(subject):  # `needs` first, which is faster than a call
                 continue
             verdict = rule.judge(subject)
             if verdict is None:
@@ -51,8 +54,8 @@ class FindingTable:
             fault = verdict if type(verdict) is Fault else Fault(str(verdict))
             self._add(rule, fault, side, (*_earlier_events(subject), event), method, revision)
             if rule.level != ADVICE:
-                first_broken_stage = min(first_broken_stage, rule.stage)
-        return first_broken_stage < MEANING
+                last_stage = rule.stage
+        return last_stage < MEANING
 
     def _add(
         self, rule: Rule, fault: Fault, sender: Side, proof: tuple[int, ...], method: str, revision: Revision | None
