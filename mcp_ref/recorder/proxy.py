@@ -7,10 +7,11 @@ event and even bytes that are not HTTP arrive as the other side has sent them. H
 connections of a pair begin and end together.
 
 There is one exception: the header `Host` of requests to another machine. A web server there chooses the site by this
-header, but the client has put the address of the recorder into it. So the recorder replaces this address by the
-server's name if it is an IP address, a name without a dot (such as localhost), or a name of the recorder's machine. Any
-other name, such as that of a web page, still reaches the server. If the recorder cannot tell where a request to such a
-server begins or ends, it sends its client a 400 response, and ends the connection.
+header, but the client has put the address of the recorder into it. If this is an IP address, a name without a dot (such
+as localhost), or a name of the recorder's machine, the recorder puts the server's name in its place. Any other name may
+be the domain of a web page that attacks the server through the recorder, so it stays, and the server can refuse it. If
+the recorder cannot tell where a request to another machine begins or ends, it could miss a `Host`, so it sends its
+client a 400 response, and ends the connection.
 
 Threats:
     recorder-as-open-proxy: A client of the recorder reaches any machine that this one can reach, by asking for another
@@ -107,7 +108,7 @@ class _Proxy:
         return client
 
     def connect(self, client: _Connection) -> None:
-        """Begin to connect the other side of a client to the server. Until then, the client's bytes wait."""
+        """Start a task that connects to the server for a client, whose bytes wait until the task has succeeded."""
         task = asyncio.get_running_loop().create_task(self._connect(client))
         self.connecting.add(task)
         task.add_done_callback(self.connecting.discard)
@@ -161,7 +162,7 @@ class _Connection(asyncio.Protocol):
             self._refuse(f"mcp_ref record cannot replace Host in this request: {replacer.fault}\n".encode())
 
     def _refuse(self, body: bytes) -> None:
-        # A client that pipelines could take this for the response to an earlier request, but MCP clients do not.
+        # A client that pipelines could take this for the response to an earlier request, but no MCP client pipelines.
         head = ResponseHeadWriter().write(400, [("Content-Type", "text/plain; charset=utf-8")], close=True)
         self.write(head + b"Content-Length: %d\r\n\r\n%b" % (len(body), body))
         self.close()
@@ -170,8 +171,8 @@ class _Connection(asyncio.Protocol):
         self._note_end()
         if self.replacer is not None:
             self.other.write(self.replacer.take_unsent())
-        keeps_open = self.other.write_eof()  # if not, asyncio closes this one, and `connection_lost` closes the other
-        return keeps_open
+        # If this returns False, asyncio closes this connection, after which `connection_lost` closes the other.
+        return self.other.write_eof()
 
     def connection_lost(self, error: Exception | None) -> None:
         self._proxy.open_connections.discard(self)
@@ -240,9 +241,8 @@ class HostReplacer:
         sent = bytearray()
         try:
             for part in self._reader.feed(data):
-                # A part lacks the raw bytes around it, such as chunk sizes. So send all unsent bytes up to the end of
-                # this part, which are those that the reader has taken out of its buffer.
-                raw = self._take(len(self._unsent) - len(self._reader.buffer))
+                # Send all bytes that the reader has read, because the part lacks those around it, such as chunk sizes.
+                raw = self._take_unsent_but(len(self._reader.buffer))
                 if isinstance(part, MessageHead):
                     raw = _HOST_LINE.sub(self._replaced_line, raw, count=1)
                 sent += raw
@@ -254,10 +254,15 @@ class HostReplacer:
 
     def take_unsent(self) -> bytes:
         """Return the bytes that are held back, such as the start of a head whose end will not come."""
-        return self._take(len(self._unsent))
+        return self._take_unsent_but(0)
 
-    def _take(self, size: int) -> bytes:
-        size = max(size, 0)  # negative if `feed` has already returned bytes of a body that the reader still buffers
+    def _take_unsent_but(self, unread: int) -> bytes:
+        """Return the bytes that are held back, except for the last ones, which the reader has not read yet.
+
+        In a body, `feed` sends even unread bytes, such as half a line with a chunk size. So fewer bytes than `unread`
+        can be held back, and then this returns none.
+        """
+        size = max(len(self._unsent) - unread, 0)
         taken = bytes(self._unsent[:size])
         del self._unsent[:size]
         return taken
