@@ -1,8 +1,8 @@
 """HTTP exchanges: find the dialogue of each request, and judge heads, bodies and events as they come.
 
-Each session of the legacy era is a dialogue; in Streamable HTTP, a header names it. The requests without a session
-share one dialogue, and the stateless requests of the modern era another, so both can mix several clients. In HTTP+SSE,
-the first event of a stream names the URL of the POST requests that belong to it.
+Each session of the legacy era (the revisions with a handshake) is a dialogue; in Streamable HTTP, a header names it.
+The requests without a session share one dialogue, and the stateless requests of the modern era another, so both can mix
+several clients. In HTTP+SSE, the first event of a stream names the URL of the POST requests that belong to it.
 
 Used by: conversation.py
 """
@@ -42,7 +42,7 @@ _SESSIONLESS: Final = " sessionless"
 
 
 class Exchanges:
-    """The exchanges and the sessions of a recording over HTTP."""
+    """The exchanges and the sessions of a recording over HTTP. `named_revision` is that of messages that name none."""
 
     def __init__(self, findings: FindingTable, reader: Reader, url: str, named_revision: Revision | None) -> None:
         self._findings, self._reader, self._named_revision = findings, reader, named_revision
@@ -56,9 +56,9 @@ class Exchanges:
         self._has_lost_events = False
 
     def receive(self, event: HttpRequest | HttpResponse | HttpBody | HttpEvent | HttpEnd, number: int) -> None:
-        """Judge a request, a head, a body or an event of a stream, and the messages in it. An end forgets the exchange.
+        """Judge a request, a head, a body or an event of a stream, and the messages in it.
 
-        An event whose request is unknown is ignored.
+        An `HttpEnd` removes the exchange from `open`. An event whose request is not in `open` is ignored.
         """
         if isinstance(event, HttpRequest):
             self._receive_request(event, number)
@@ -155,7 +155,7 @@ class Exchanges:
         for name, dialogue in self.dialogues.items():
             forget(dialogue)
             if name == _SESSIONLESS:
-                dialogue.is_shared = True  # the handshake of another client may be lost
+                dialogue.is_shared = True  # a second client may have begun, whose handshake was lost
 
     def _judge(self, on: On, exchange: Exchange, number: int) -> None:
         revision = exchange.revision or exchange.dialogue.known_revision
@@ -163,7 +163,8 @@ class Exchanges:
         self._findings.judge(on, exchange, exchange.method, revision, side, number)
 
     def _is_at_endpoint(self, exchange: Exchange) -> bool:
-        """Return True for a request to the MCP server. If its URL is unknown, the body and headers decide."""
+        """Return True for a request to the MCP server. It goes to the server's URL, or posts a JSON-RPC message. If the
+        URL is unknown, the headers decide about a GET or DELETE."""
         path = url_parts(exchange.target).path
         if "/.well-known/" in path:
             return False
@@ -199,7 +200,7 @@ class Exchanges:
         if opens_session(exchange.body):
             return Dialogue("http", self._named_revision, is_fully_seen=True)
         if session is None and not self._has_sessionless_clients:
-            exchange.other_session = self._latest_session  # rules ask why this request has no session id
+            exchange.other_session = self._latest_session  # proves that this server gives out ids
         dialogue = self._dialogue_named(session or _SESSIONLESS)
         dialogue.session_id = session
         if session is None and dialogue.initialize is None:
