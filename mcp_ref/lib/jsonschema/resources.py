@@ -43,9 +43,9 @@ _VOCABULARIES: dict[str, Vocabulary] = {
 }  # fmt: skip
 """The vocabularies of 2020-12 (Core 8.1.2). The last two never refuse an instance (Validation 8 and 9)."""
 
-_ROWS_2020_12 = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
+_KEYWORDS_2020_12 = (*CORE, *VALIDATION_2020_12, *FORMAT, *APPLICATOR, *UNEVALUATED)
 
-_ROWS_DRAFT_07: Vocabulary = (
+_KEYWORDS_DRAFT_07: Vocabulary = (
     *REFERENCE, *VALIDATION, *FORMAT, (items_of_draft_07, "items", "additionalItems"),
     *(row for row in APPLICATOR if "prefixItems" not in row and "dependentSchemas" not in row),
     dependent_names("dependencies"), dependent_schemas("dependencies"),
@@ -54,19 +54,23 @@ _ROWS_DRAFT_07: Vocabulary = (
 
 
 class Dialect:
-    """The keywords of a dialect. `builders` has, for each keyword, its builders and their ranks in the build order."""
+    """The keywords of a dialect.
 
-    def __init__(self, rows: Vocabulary, *, asserts_formats: bool = False, is_draft_07: bool = False) -> None:
+    `builders` has the builders of each keyword. A schema has its keywords in any order, but a validation needs them in
+    that of the vocabulary, so each builder comes with its rank there.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, *, asserts_formats: bool = False, is_draft_07: bool = False) -> None:
         self.asserts_formats, self.is_draft_07 = asserts_formats, is_draft_07
         self.builders: dict[str, list[tuple[int, KeywordBuilder]]] = {}
-        for rank, (builder, *names) in enumerate(rows):
+        for rank, (builder, *names) in enumerate(vocabulary):
             for name in names:
                 self.builders.setdefault(name, []).append((rank, builder))
 
 
 _DIALECTS = {
-    _URI_2020_12 + "schema": Dialect(_ROWS_2020_12),
-    **dict.fromkeys(_URIS_DRAFT_07, Dialect(_ROWS_DRAFT_07, is_draft_07=True)),
+    _URI_2020_12 + "schema": Dialect(_KEYWORDS_2020_12),
+    **dict.fromkeys(_URIS_DRAFT_07, Dialect(_KEYWORDS_DRAFT_07, is_draft_07=True)),
 }
 
 
@@ -142,7 +146,8 @@ class SchemaResources:
             raise SchemaError(f"the schema has more than {self._limits.subschemas} subschemas")
         if depth > self._limits.depth:
             raise SchemaError(f"{location[:200]}…: schemas are nested deeper than {self._limits.depth} levels")
-        own_uri = self._own_uri(schema, resource) if schema is not resource.schema else None
+        is_root = schema is resource.schema  # whose `$id` `read` has already used
+        own_uri = None if is_root else self._own_uri(schema, resource)
         if own_uri is not None:  # Core 8.2.1: $id makes a subschema a resource, and is the base of its relative URIs
             resource = SchemaResource(own_uri, schema, self._dialect_of(schema, resource.dialect))
             location = own_uri + "#"
@@ -212,8 +217,8 @@ class SchemaResources:
                 names.append(name)
             elif is_required:  # Core 8.1.2: refuse a schema that requires an unknown vocabulary
                 raise SchemaError(f"$schema {quoted(uri)} requires the unknown vocabulary {quoted(vocabulary)}")
-        rows = {row for name in names for row in _VOCABULARIES[name]}
-        in_build_order = tuple(row for row in _ROWS_2020_12 if row in rows)
+        used = {row for name in names for row in _VOCABULARIES[name]}
+        in_build_order = tuple(row for row in _KEYWORDS_2020_12 if row in used)
         return Dialect(in_build_order, asserts_formats="format-assertion" in names)
 
 
@@ -244,7 +249,8 @@ def _without_dot_segments(path: str) -> str:
     kept: list[str] = []
     for segment in path.split("/"):
         if segment == "..":
-            del kept[max(len(kept) - 1, 1) :]  # the last one, but not the empty one before the first slash
+            if len(kept) > 1:  # the first one, which is empty before the first slash, stays
+                kept.pop()
         elif segment != ".":
             kept.append(segment)
     return "/".join(kept) + ("/" if path.endswith(("/.", "/..")) else "")
