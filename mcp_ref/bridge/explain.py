@@ -17,6 +17,16 @@ from ..revisions import METHODS, Revision, find_method, load_type
 from .conversion import lost_fields
 from .front import FRONT_METHODS
 
+_OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
+_MISSING = "not in"
+"""The first words of the handling of a method that one side lacks."""
+_REPLACED = {
+    "logging/setLevel": "<-> the log level in the `_meta` of each request",
+    "resources/subscribe": "<-> subscriptions/listen",
+    "resources/unsubscribe": "<-> the end of subscriptions/listen",
+}
+"""The handling of the legacy methods that the modern era replaces, by name."""
+
 
 class Row(NamedTuple):
     """A method or a field, and the way in which the bridge handles it."""
@@ -31,6 +41,7 @@ def explain(front: Revision, back: Revision) -> list[Row]:
     rows = list(_method_rows(front, back))
     if front is back:
         return [*rows, Row("all fields", "passed on as they are, also unknown ones")]
+    # The bridge converts no message of these methods, so none of their fields is lost.
     not_converted = {row.name for row in rows if row.handling == _OWN_TASK or row.handling.startswith(_MISSING)}
     lost: dict[str, str] = {}  # field -> handling
     for method in METHODS:
@@ -41,6 +52,7 @@ def explain(front: Revision, back: Revision) -> list[Row]:
         lost |= lost_fields(load_type(method.params), sender, receiver)
         if method.result is not None:  # a result goes the other way
             lost |= lost_fields(load_type(method.result), receiver, sender)
+    # Between the eras, `task` does not reach the server, but makes the bridge create a task of its own.
     if _has_own_tasks(front, back) and "CallToolRequestParams.task" in lost:
         lost["CallToolRequestParams.task"] = _OWN_TASK
     return [*rows, *(Row(name, handling) for name, handling in sorted(lost.items()))]
@@ -60,7 +72,7 @@ def _method_rows(front: Revision, back: Revision) -> Iterator[Row]:
         elif in_front and in_back:
             yield Row(name, "passed on")
         elif name in INPUT_REQUESTS and "modern" in (front.era, back.era):
-            yield Row(name, "request <-> input request of a result")
+            yield Row(name, "a request of the server <-> an input request in its result")
         elif name in _REPLACED and front.era != back.era:
             yield Row(name, _REPLACED[name])
         else:
@@ -70,12 +82,3 @@ def _method_rows(front: Revision, back: Revision) -> Iterator[Row]:
 def _has_own_tasks(front: Revision, back: Revision) -> bool:
     """Return True if clients get tasks of the bridge itself (tasks.py)."""
     return front.era != back.era and all(find_method("tasks/get", each, "client") is not None for each in (front, back))
-
-
-_OWN_TASK = "a task of the bridge itself <-> the task of the server, if it creates one"
-_MISSING = "not in"  # begins the handling of a method that one side lacks, so there is nothing to convert
-_REPLACED = {
-    "logging/setLevel": "<-> the log level in the `_meta` of each request",
-    "resources/subscribe": "<-> subscriptions/listen",
-    "resources/unsubscribe": "<-> the end of subscriptions/listen",
-}

@@ -94,7 +94,8 @@ def test_bridge_explain_prints_the_fate_of_each_method_and_lost_field(capsys: py
     assert main(["bridge", "--explain", "--revision", "2025-11-25", "--back-revision", "2026-07-28"]) == 0
     own = [line for line in capsys.readouterr().out.splitlines() if "a task of the bridge itself" in line]
     assert len(own) == 8  # the methods of both revisions, and the field `task` of a call
-    assert dict(explain(REVISIONS[-1], REVISIONS[-2]))["roots/list"] == "request <-> input request of a result"
+    handling = dict(explain(REVISIONS[-1], REVISIONS[-2]))["roots/list"]
+    assert handling == "a request of the server <-> an input request in its result"
     with serving("mcp_ref.demo.server") as program:
         assert main(["bridge", "--explain", program.url]) == 0
     assert capsys.readouterr().out.startswith("client 2026-07-28, server 2026-07-28\n")
