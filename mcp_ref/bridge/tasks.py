@@ -13,8 +13,8 @@
                            |<-- result ----------|<------------ result -------------------|
 
 A call can become a task if a modern client declares the extension, or if the call of a client of 2025-11-25 has `task`.
-Any other client gets the result, so if the tool requires a task, the bridge awaits it. A bridge that changes names,
-because it has several servers or `prefix=True`, offers no tasks to its clients.
+Any other client gets the result, even if the tool requires a task, because then the bridge awaits the task. A bridge
+that changes names, because it has several servers or `prefix=True`, offers no tasks, because a task id names no server.
 
 Threats:
     bridge-foreign-task: A client reads another user's result with a task id that it has seen elsewhere. The bridge
@@ -73,7 +73,7 @@ class FrontTasks(Tasks):
     """The tasks of the bridge itself."""
 
     async def known(self, ids: Collection[str], owner: str) -> list[str]:
-        """Return all ids, because `BridgeTasks.updates` has removed the unknown ones, also among the server's tasks."""
+        """Return all ids, because they can be the server's, and `BridgeTasks.updates` has removed the unknown ones."""
         return list(ids)
 
 
@@ -92,7 +92,7 @@ class _TaskUpdates(ListenRequest):
         self._back_client, self._ids, self._context = client, ids, context
         self._call = SessionCall(context, client.back.losses)
         self._is_acknowledged = False  # True if the client in front has got its acknowledgement
-        # The front sends the acknowledgement through `channel`, so this replaces its function to see that.
+        # The front acknowledges the subscription through `channel.send_notification`. Replace it, to learn when.
         self._send = channel.send_notification
         channel.send_notification = self._send_and_note
 
@@ -236,6 +236,7 @@ class BridgeTasks:
         if not ids or server is None or not declares(channel.peer_capabilities, TASKS_CAPABILITY):
             yield
         elif self.are_ours(channel.revision):  # the front announces their changes itself
+            # the method of the base class, because that of `FrontTasks` leaves the check to this line
             wanted.task_ids = await Tasks.known(channel.catalog.tasks, ids, channel.task_owner)
             yield
         else:
@@ -247,7 +248,7 @@ class BridgeTasks:
         self, server: BackServer, ids: list[str], wanted: SubscriptionFilter, channel: StatelessRequest,
         context: Context,
     ) -> AsyncIterator[None]:  # fmt: skip
-        """Subscribe to the server's own tasks with these ids, as clients see them."""
+        """Subscribe to tasks of the server. `ids` are those that the client knows, which may be sealed."""
         caller = caller_of(context)
         id_for_client: dict[str, str] = {}  # by the server's own id
         for id in ids:
