@@ -25,9 +25,16 @@ _BRACKET = r"\[(20\d\d-\d\d-\d\d\s[^\]]*)\]"
 _IN_BRACKET = re.compile(rf"(20\d\d-\d\d-\d\d) ({_PAGE})((?:,? ?#[\w.%-]+)*)")
 """The revision, the page, and all headings of a citation in a bracket."""
 _NEXT_ITEM = re.compile(r"; |, (?=#|basic/|server/|client/|20\d\d-|the |schema)")
-"""The end of one item of `Spec:`. A comma ends it only before a heading, page, revision or schema type."""
-_IN_ITEM = re.compile(rf"(?:(20\d\d-\d\d-\d\d) )?(?<![\w/])({_PAGE}(?![\w/:.])|(?=#))(?:#([\w%-]+))?")
-"""A revision or None, a page or "" for that of the item before, and a heading or None."""
+"""The end of one item of `Spec:`. A comma ends it only before a heading, page, revision, "the" or "schema"."""
+_IN_ITEM = re.compile(
+    rf"""
+    (?:(20\d\d-\d\d-\d\d)[ ])?                 # perhaps a revision
+    (?<![\w/])({_PAGE}(?![\w/:.])|(?=\#))      # a page, but no part of a longer path; or "" before a heading
+    (?:\#([\w%-]+))?                           # perhaps a heading
+    """,
+    re.VERBOSE,
+)
+"""A citation in an item of `Spec:`. A heading without a page belongs to the page of the item before it."""
 _OTHER_SOURCES = r"JSON-RPC|JSON Schema|RFC|OAuth|draft-ietf|https?:|standard|changelog|extension|the pages of|schema/<"
 """Sources that an item of `Spec:` can name instead of a page."""
 
@@ -58,8 +65,8 @@ def citations_in(path: str, source: str) -> Iterator[Citation]:
 def bracketed(path: str, source: str) -> Iterator[Citation]:
     """Yield the citations in brackets. Raise ValueError for a malformed one."""
     for bracket in re.finditer(_BRACKET, source):
-        text = bracket[1].replace("#:", "#")  # a bracket over two lines of a comment contains the mark of the second
-        text = " ".join(text.split()).replace(" # ", " ")
+        # If the bracket continues on a second line of a comment, the text contains `#` or `#:` from its beginning.
+        text = " ".join(re.sub(r"\n\s*#:?\s", " ", bracket[1]).split())
         match = _IN_BRACKET.fullmatch(text)
         if match is None:
             raise ValueError(f"{path}: [{text}] is not [REVISION page#heading]")
@@ -88,7 +95,8 @@ def of_module(path: str, source: str) -> Iterator[Citation]:
             revision, page_here, anchor = match.groups()
             page = page_here or page
             yield Citation(path, text, (revision,) if revision else _range(text), page, anchor, line, words)
-        if text and not matches and "lib/" not in path and not re.search(_OTHER_SOURCES, text):
+        is_about_mcp = "lib/" not in path  # the libraries implement other standards
+        if text and not matches and is_about_mcp and not re.search(_OTHER_SOURCES, text):
             raise ValueError(f"{path}: Spec: {text!r} names no page")
 
 
@@ -116,14 +124,14 @@ def _sentence(source: str, start: int, end: int) -> str:
     end_of_line, *lines_below = source[end:].split("\n")
     comment = re.match(r"(?P<code>|.*\S  )\s*# ?(?P<text>.*)", begin_of_line)
     if comment is None:  # the bracket is in a docstring
-        before = [*_paragraph(begin_of_line, reversed(lines_above))][::-1]
-        after = [*_paragraph(end_of_line, lines_below)]
+        upwards = list(_paragraph(begin_of_line, reversed(lines_above)))
+        downwards = list(_paragraph(end_of_line, lines_below))
     else:
-        before = [comment["text"]]
+        upwards = [comment["text"]]
         if not comment["code"]:  # the comment has lines of its own, perhaps several
-            before = [*itertools.takewhile(_is_comment, reversed(lines_above))][::-1] + before
-        after = [end_of_line, *itertools.takewhile(_is_comment, lines_below)]
-    text_before, text_after = _plain(before), _plain(after)
+            upwards += itertools.takewhile(_is_comment, reversed(lines_above))
+        downwards = [end_of_line, *itertools.takewhile(_is_comment, lines_below)]
+    text_before, text_after = _plain(upwards[::-1]), _plain(downwards)
     if text_before.strip(".,;- "):
         return re.split(r"(?<=[.:]) ", text_before)[-1]
     if text_after:
