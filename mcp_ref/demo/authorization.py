@@ -1,7 +1,8 @@
 """Authorization, as a chapter of the demo: a client gets a token for a protected server. Both run in this process.
 
 The client is a normal `Client`, and the MCP server has a normal `Protection`. Only the authorization server is a toy,
-which asks no user, because real ones are separate products. basic/authorization/__init__.py numbers the steps.
+which asks no user, because real ones are separate products. basic/authorization/__init__.py shows the messages of each
+step under the same numbers.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ SHOWN_HEADERS = ("Authorization", "WWW-Authenticate", "Location")
 STEPS = {
     "/mcp": (
         "1. Client to MCP server: a request without a token.",
-        "The client reads `WWW-Authenticate` by its grammar. This stops a scope that hides inside a quoted text.",
+        "The client reads `WWW-Authenticate` with a parser. This stops a text in quotes that only looks like a scope.",
     ),
     f"{RESOURCE_METADATA_PATH}/mcp": (
         "2. Client to MCP server: which authorization server issues your tokens?",
@@ -44,7 +45,7 @@ STEPS = {
     ),
     "/register": (
         "4. Client to authorization server: the client registers itself, because it has no client id yet.",
-        "The client keeps this id for this issuer. This stops a hostile issuer that wants the id of another issuer.",
+        "The client keeps this id for this issuer only. This stops a hostile issuer that wants the id of another one.",
     ),
     "/authorize": (
         "5. The client opens the browser. Browser to authorization server: the user signs in and agrees.",
@@ -181,7 +182,7 @@ async def authorization(screen: Screen) -> None:
     screen.chapter("Authorization", "basic/authorization")
     screen.say("Over HTTP a server can require a token. Three programs take part, and the browser of the user.")
     screen.say("Each text after a response tells which side checks the messages, and which attack this stops.")
-    printer, issuer, server = ExchangePrinter(screen), DemoAuthorizationServer(), Server("protected")
+    printer, authorization_server, server = ExchangePrinter(screen), DemoAuthorizationServer(), Server("protected")
 
     @server.tool()
     async def whoami(context: Context) -> str:
@@ -191,35 +192,37 @@ async def authorization(screen: Screen) -> None:
     async def browse(url: str) -> None:
         """Act as the browser of a user who agrees."""
         async with HttpClient() as http:
-            async with http.request("GET", url, redirects=0) as response:
+            async with http.request("GET", url, redirects=0) as response:  # printed by `serve_authorization`
                 location = response.headers.get("location") or ""
+            # The client itself receives the code, with a listener that prints nothing.
             step = printer.begin("GET", urlsplit(location).path, [], urlsplit(location).query)
             async with http.request("GET", location) as response:
                 printer.end(step, response.status, [], "")
 
-    async def serve_issuer(exchange: Exchange) -> None:
+    async def serve_authorization(exchange: Exchange) -> None:
         await exchange.read_body()
-        await issuer.handle(PrintedExchange(exchange, printer))
+        await authorization_server.handle(PrintedExchange(exchange, printer))
 
     async def serve_mcp(exchange: Exchange) -> None:
         await exchange.read_body()
         rest = app.handle(PrintedExchange(exchange, printer))  # `app` is made below, when the server has an address
-        if rest is not None:  # the request must wait for its handler
+        if rest is not None:  # `handle` has not responded yet, for example because it must fetch a key first
             await rest
 
-    async with await start_server(serve_issuer) as authorization_server, await start_server(serve_mcp) as mcp_server:
-        issuer.issuer = f"http://127.0.0.1:{authorization_server.address[1]}"
-        url = f"http://127.0.0.1:{mcp_server.address[1]}/mcp"
-        verifier = JwtVerifier(jwks=f"{issuer.issuer}/jwks")
-        app = HttpApp(server.catalog, authorization=Protection(url, [issuer.issuer], verifier, scopes={"notes:read"}))
+    async with await start_server(serve_authorization) as authorization_http, await start_server(serve_mcp) as mcp_http:
+        issuer = authorization_server.issuer = f"http://127.0.0.1:{authorization_http.address[1]}"
+        url = f"http://127.0.0.1:{mcp_http.address[1]}/mcp"
+        verifier = JwtVerifier(jwks=f"{issuer}/jwks")
+        app = HttpApp(server.catalog, authorization=Protection(url, [issuer], verifier, scopes={"notes:read"}))
         try:
             async with Client(url, authorization=AuthorizationCode(open_browser=browse)) as client:
                 screen.say("Every request has the token, such as this call of a tool:")
                 result = await client.call_tool("whoami")
                 screen.claim("the tool knows the user; it never sees the token", result.text == "ada")
             screen.say("A client has a genuine token of the same issuer, but for another server:")
+            foreign_token = authorization_server.token("https://other.example", "notes:read")
             try:
-                async with Client(url, authorization=Bearer(issuer.token("https://other.example", "notes:read"))):
+                async with Client(url, authorization=Bearer(foreign_token)):
                     raise AssertionError("the server accepts a token for another server")
             except AuthorizationError as error:
                 screen.claim(f"AuthorizationError: {error}", True)
