@@ -27,7 +27,7 @@ class EndpointLimits(CheckedTimes):
     sessions: int = 10_000
     """Maximum number of sessions. A new one replaces an idle one, or gets 503 if none is idle, as in HTTP+SSE."""
     sessions_per_caller: int = 1000
-    """Maximum number of sessions of one caller: a principal, or without authentication everyone at one IP address."""
+    """Maximum number of sessions of one caller: a principal, or else everyone at one IP address or IPv6 network."""
     session_idle: float = 1800.0
     """Time after which the server ends an idle session (no request in flight, and no listening client), in seconds."""
     initialize: int = 64 * 1024
