@@ -50,7 +50,7 @@ class Definitions:
         """The tools of the latest list that are not approved, with the reasons."""
         self._server, self._policy, self._new_request, self._fetch_again = server, policy, new_request, fetch_again
         self._digest = ""  # of the configuration for which the stored definitions are valid
-        self._last_approved: dict[str, Tool] = {}  # by name: the tools that the host showed, for `Approval.before`
+        self._last_approved: dict[str, Tool] = {}  # by name: the latest approved ones, for `Approval.before`
         self._undecided: list[Tool] = []  # the listed tools whose definitions are not approved
         self._asking: asyncio.Task[None] | None = None  # requests the approvals of `_undecided`
         self._denied: set[str] = set()  # hashes of the definitions that were refused
@@ -138,7 +138,7 @@ class Definitions:
                 log.warning("%s; the host asks again later", error)
             except Refused:
                 self._denied.add(definition)
-                continue  # the list has no new tool
+                continue  # the tool stays out of the list, so the list need not be fetched again
             except Exception:
                 log.exception("the approval of %s could not be stored; the host asks again later", request.name)
             self._fetch_again()  # after a failure too, so that the next list asks again
