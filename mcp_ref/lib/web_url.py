@@ -21,7 +21,7 @@ _PORT: Final = re.compile(r":([0-9]{1,5})\Z")
 
 
 def browser_host(url: str) -> str:
-    """Return the host of an http or https URL in lower case, an IPv6 address without its brackets.
+    """Return the host of an http or https URL, in lower case. An IPv6 address loses its brackets.
 
     Raise ValueError if the URL is not http or https, or if programs could disagree about its host.
     """

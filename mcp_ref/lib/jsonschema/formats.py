@@ -1,6 +1,7 @@
 """The formats that the keyword `format` can name. For each format, a function checks the syntax of a string.
 
-The regular expressions make `re` backtrack only a little, because backtracking can take too long (patterns.py).
+The regular expressions go straight to `re`, so they are written to backtrack only a little (patterns.py explains the
+danger). The format `regex` checks a regular expression, and does not run it.
 
 Spec:  Validation 7.3
 """
@@ -18,7 +19,7 @@ MAX_REGEX_LENGTH = 10_000
 
 
 def _regex_check(expression: str) -> Callable[[str], bool]:
-    """Return a function that checks strings with a regular expression, which `re` compiles at the first check."""
+    """Return a function that checks strings with a regular expression, which `re` compiles only when it is needed."""
     return lambda text: re.fullmatch(expression, text, re.ASCII) is not None
 
 
@@ -64,8 +65,9 @@ def is_hostname(text: str) -> bool:
 
 
 def _is_plain_or_punycode(label: str) -> bool:
+    # RFC 5891 4.2.3.1: a label with hyphens in the third and fourth place, as in `xn--`, must be Punycode
     if label[2:4] != "--":
-        return True  # RFC 5891 4.2.3.1 reserves hyphens in the third and fourth place for Punycode
+        return True
     try:
         return label[:2].lower() == "xn" and is_idn_hostname(label.encode().decode("idna"))
     except UnicodeError:
@@ -74,7 +76,8 @@ def _is_plain_or_punycode(label: str) -> bool:
 
 def is_idn_hostname(text: str) -> bool:
     """Return True for an internationalised host name (RFC 5890, with the rules of IDNA 2003)."""
-    if len(text) > 253 or re.search(r"(?:^|[.\u3002\uff0e\uff61])-|-(?:[.\u3002\uff0e\uff61]|$)", text):
+    labels = re.split(r"[.\u3002\uff0e\uff61]", text)  # the full stop, and three East Asian ones (RFC 3490 3.1)
+    if len(text) > 253 or any(label.strip("-") != label for label in labels):
         return False
     try:
         # DEVIATION: Python's standard library has IDNA 2003. The rules of IDNA 2008 are not checked.
@@ -82,7 +85,7 @@ def is_idn_hostname(text: str) -> bool:
     except UnicodeError:
         return False
     form = r"[a-zA-Z0-9](?:[a-zA-Z0-9-]*[a-zA-Z0-9])?"
-    return all(re.fullmatch(form, label) for label in written.split("."))  # `idna` has limited their length
+    return all(re.fullmatch(form, label) for label in written.split("."))  # `encode` refuses labels that are too long
 
 
 def is_ipv4(text: str) -> bool:
@@ -97,11 +100,12 @@ def is_ipv6(text: str) -> bool:
     groups = [group for part in (before, after) if part for group in part.split(":")]
     count = len(groups)
     ends_with_gap = bool(gap) and not after
-    if groups and "." in groups[-1] and not ends_with_gap:  # an IPv4 address must be at the end
+    # the last group can be an IPv4 address; in `1.2.3.4::` it is not at the end of the text, so it fails below
+    if groups and "." in groups[-1] and not ends_with_gap:
         if not is_ipv4(groups.pop()):
             return False
         count += 1  # an IPv4 address counts as two groups
-    has_right_count = count < 8 if gap else count == 8  # `::` stands for one group of zeros or more
+    has_right_count = count < 8 if gap else count == 8  # `::` stands for at least one group of zeros
     return has_right_count and all(re.fullmatch(r"[0-9a-fA-F]{1,4}", group) for group in groups)
 
 
@@ -130,11 +134,13 @@ def is_iri_reference(text: str) -> bool:
     without_query, _, _query = without_fragment.partition("?")
     scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", without_query)
     path = without_query[scheme.end() :] if scheme else without_query
-    if "#" in fragment or (scheme is None and ":" in path.partition("/")[0]):
+    if "#" in fragment:
+        return False
+    if scheme is None and ":" in path.partition("/")[0]:  # such as `1a:b`, whose start would be an invalid scheme
         return False
     if path.startswith("//"):
         authority, _, path = path[2:].partition("/")
-        return not re.search(r"[\[\]]", path) and _is_authority(authority)
+        return not re.search(r"[\[\]]", path) and _is_authority(authority)  # `_is_authority` checks its own brackets
     return not re.search(r"[\[\]]", text)
 
 
@@ -145,7 +151,9 @@ def _is_authority(text: str) -> bool:
     if found is None or re.search(r"[@\[\]]", user):
         return False
     literal = found[1]
-    return literal is None or is_ipv6(literal) or bool(re.fullmatch(r"[vV][0-9a-fA-F]+\.[\w.~!$&'()*+,;=:-]+", literal))
+    if literal is None or is_ipv6(literal):
+        return True
+    return re.fullmatch(r"[vV][0-9a-fA-F]+\.[\w.~!$&'()*+,;=:-]+", literal) is not None  # a future version of IP
 
 
 def is_iri(text: str) -> bool:
@@ -174,7 +182,7 @@ _DURATION_TIME = r"T(?:\d+H(?:\d+M(?:\d+S)?)?|\d+M(?:\d+S)?|\d+S)"
 _DURATION_DATE = r"(?:\d+Y(?:\d+M(?:\d+D)?)?|\d+M(?:\d+D)?|\d+D)"
 # RFC 6570 2: a URI template consists of literals and of variables in braces.
 _URI_VARIABLE = r"(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+(?:\.(?:[a-zA-Z0-9_]|%[0-9a-fA-F]{2})+)*(?::[1-9][0-9]{0,3}|\*)?"
-_LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
+_URI_LITERAL = r"[^\x00-\x20\"<>\\^`{|}%\x7f]|%[0-9a-fA-F]{2}"
 
 FORMATS: dict[str, Callable[[str], bool]] = {
     "date": is_date, "time": is_time, "date-time": is_date_time,
@@ -183,7 +191,7 @@ FORMATS: dict[str, Callable[[str], bool]] = {
     "hostname": is_hostname, "idn-hostname": is_idn_hostname, "ipv4": is_ipv4, "ipv6": is_ipv6,
     "uri": _ascii_check(is_iri), "uri-reference": _ascii_check(is_iri_reference),
     "iri": is_iri, "iri-reference": is_iri_reference, "regex": is_regex,
-    "uri-template": _regex_check(rf"(?:{_LITERAL}|\{{[+#./;?&=,!@|]?{_URI_VARIABLE}(?:,{_URI_VARIABLE})*\}})*"),
+    "uri-template": _regex_check(rf"(?:{_URI_LITERAL}|\{{[+#./;?&=,!@|]?{_URI_VARIABLE}(?:,{_URI_VARIABLE})*\}})*"),
     "uuid": _regex_check(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}"),
     "json-pointer": _regex_check(r"(?:/(?:[^~/]|~[01])*)*"),
     "relative-json-pointer": _regex_check(r"(?:0|[1-9]\d*)(?:[+-][1-9]\d*)?(?:#|(?:/(?:[^~/]|~[01])*)*)"),
