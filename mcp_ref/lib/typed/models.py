@@ -1,7 +1,8 @@
 """Models: classes that have their own JSON Schema and reader, such as pydantic's `BaseModel`.
 
 This module does not import pydantic. It uses any class with the class methods `model_json_schema(mode=...)` and
-`model_validate(value)`. values.py writes a model with its method `model_dump(mode="json", by_alias=True)`.
+`model_validate(value)`. To write an object of the class as JSON, values.py calls the object's own
+`model_dump(mode="json", by_alias=True)`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ def is_model(cls: type) -> bool:
 def model_schema(model: Any, is_result: bool) -> Schema:
     """Return a model's JSON Schema: that of its output if `is_result` is True, otherwise that of its input.
 
-    Definitions replace each `$ref`, and titles are left out. Raise ValueError for a model that contains itself.
+    A language model reads the schema, so to keep it simple, each `$ref` is replaced by its definition, and titles are
+    left out. Raise ValueError for a model that contains itself, with a text that the caller puts behind its name.
     """
     schema = model.model_json_schema(mode="serialization" if is_result else "validation")
     inlined: Schema = _inlined(schema, schema.get("$defs", {}), ())
@@ -42,12 +44,12 @@ def _inlined(schema: Any, definitions: Schema, enclosing: tuple[str, ...]) -> An
             if name in enclosing:
                 raise ValueError("contains itself, which a schema without $ref cannot express")
             definition = _inlined(definitions[name], definitions, (*enclosing, name))
-            result = {**definition, **result}  # the keywords beside `$ref` override those of the definition
-        elif keyword in ("properties", "patternProperties"):
+            result = {**definition, **result}  # keywords beside `$ref`, before or after it, override the definition's
+        elif keyword in ("properties", "patternProperties"):  # the keys are names of members, perhaps "title" or "$ref"
             result[keyword] = {key: _inlined(each, definitions, enclosing) for key, each in value.items()}
         elif keyword in _DATA:
             result[keyword] = value
-        elif keyword not in ("$defs", "title", "discriminator"):
+        elif keyword not in ("$defs", "title", "discriminator"):  # a discriminator names definitions
             result[keyword] = _inlined(value, definitions, enclosing)
     return result
 
