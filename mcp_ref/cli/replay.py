@@ -1,8 +1,8 @@
 """`replay FILE` plays the recorded server, and `replay --client FILE` sends the recorded requests to a server again.
 
 With `--revision`, a bridge in front of the played server converts its messages to that revision. The bridge sends some
-requests of its own, such as `tools/list`. If one of them was not recorded, it gets an empty list or an error, and the
-command does not report it as a request of the client that was not recorded.
+requests of its own, such as `tools/list`. They need not be in the recording: without a recorded response, they get an
+empty list or an error, and the command does not report them, since the client has not sent them.
 """
 
 from __future__ import annotations
@@ -40,15 +40,15 @@ def replay(options: argparse.Namespace) -> int:
 def _replay_server(cassette: Cassette, options: argparse.Namespace) -> int:
     """Play the recorded server until the client disconnects, or over HTTP until a signal.
 
-    Return 1 if the client sent a request that was not recorded, which got an error.
+    Return 1 if the client sent a request that was not recorded, because such a request gets only an error.
     """
     if options.revision in (None, cassette.revision):
         _play(Player(cassette, options.speed), options)
     else:
         _play_through_bridge(_bridge_to(cassette, options), options)
-    for line in cassette.unknown:
+    for line in cassette.unrecorded:
         note(line)
-    return EXIT_ERROR if cassette.unknown else 0
+    return EXIT_ERROR if cassette.unrecorded else 0
 
 
 def _play(player: Player, options: argparse.Namespace) -> None:
@@ -69,16 +69,16 @@ def _play_through_bridge(bridge: Bridge, options: argparse.Namespace) -> None:
 
 
 def _bridge_to(cassette: Cassette, options: argparse.Namespace) -> Bridge:
-    """Return a bridge that speaks the revision of the user with clients, and the recorded one with the server."""
+    """Return a bridge that speaks the revision of `--revision` with clients, and the recorded one with the server."""
     if not cassette.revision:
         raise UsageError(f"{options.file} has no request with a result, so its revision is unknown")
     with usage_errors():
-        player = Player(cassette, options.speed, (*PROBES, *BRIDGE_METHODS))
+        player = Player(cassette, options.speed, tolerated=(*PROBES, *BRIDGE_METHODS))
         return Bridge({"replay": player}, revisions=[options.revision], back_revisions=[cassette.revision])
 
 
 def _serve_until_signal(listening: AbstractAsyncContextManager[str], options: argparse.Namespace) -> None:
-    """Enter a context manager that serves HTTP and whose value is its URL, and leave it at Ctrl-C or SIGTERM."""
+    """Serve HTTP until Ctrl-C or SIGTERM. `listening` serves while it is entered, and its value is the URL."""
 
     async def serve() -> None:
         async with listening as url:

@@ -31,7 +31,7 @@ _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
 MAX_IN_FLIGHT: Final = 1000
 """Maximum number of requests that wait for a response. If there are more, the oldest one counts as never answered."""
 MAX_UNKNOWN: Final = 100
-"""Maximum number of lines in `Cassette.unknown`, one for each request that was not recorded."""
+"""Maximum number of lines in `Cassette.unrecorded`, one for each request that was not recorded."""
 MAX_COMPARED: Final = 1000
 """Maximum number of recorded requests that are compared with an unknown one, to name the nearest."""
 SHOWN_CHARACTERS: Final = 160
@@ -177,7 +177,7 @@ class Cassette:
             # sends `initialize` twice, because it tries Streamable HTTP first.
             answered = [recorded for recorded in repetitions if recorded.response is not None]
             self._by_signature[request_signature] = answered or repetitions
-        self.unknown: list[str] = []
+        self.unrecorded: list[str] = []
         """A line for each of the first `MAX_UNKNOWN` requests that were not recorded."""
 
     @functools.cached_property
@@ -209,8 +209,8 @@ class Cassette:
         text = f"not recorded: {shown(request)}"
         if near:
             text += f"; the nearest recorded request is: {near[0]}"
-        if len(self.unknown) < MAX_UNKNOWN:
-            self.unknown.append(text)
+        if len(self.unrecorded) < MAX_UNKNOWN:
+            self.unrecorded.append(text)
         return text
 
 

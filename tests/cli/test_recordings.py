@@ -123,12 +123,12 @@ def test_replay_says_where_it_serves_and_which_requests_were_not_recorded(
     capsys: Captured,
 ) -> None:  # fmt: skip
     async def stdio(player: Player) -> None:
-        player.cassette.unknown.extend(unknown)
+        player.cassette.unrecorded.extend(unknown)
 
     @contextlib.asynccontextmanager
     async def http(player: Player, host: str, port: int) -> AsyncIterator[str]:
         yield f"http://{host}:{port}/"
-        player.cassette.unknown.extend(unknown)
+        player.cassette.unrecorded.extend(unknown)
 
     monkeypatch.setattr(sys, "stdin", SimpleNamespace(isatty=lambda: is_terminal))
     for name, replaced in (("replay_stdio", stdio), ("replay_http", http), ("stop_event", Stop)):

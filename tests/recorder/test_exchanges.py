@@ -55,7 +55,7 @@ def test_cassette_keeps_a_limited_number_of_lines_about_requests_that_were_not_r
     cassette = Cassette([])
     for id in range(2 * MAX_UNKNOWN):
         assert cassette.note_unknown({"jsonrpc": "2.0", "id": id, "method": f"m{id}"}) == f"not recorded: m{id}"
-    assert len(cassette.unknown) == MAX_UNKNOWN
+    assert len(cassette.unrecorded) == MAX_UNKNOWN
 
 
 def test_messages_of_leaves_out_json_that_is_too_deep_to_be_compared() -> None:
