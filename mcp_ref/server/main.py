@@ -3,11 +3,11 @@
 To stop a server, a client closes the server's standard input, waits for the process to exit, and finally kills it
 [2025-11-25 basic/lifecycle#shutdown]. A running tool must not delay the exit, but Python cannot stop a thread, and
 asyncio waits for a task that ignores its cancellation. So the program waits only `STOP_SECONDS` for tasks, and
-`WORKER_END_SECONDS` (service.py) for threads.
+the service, when it closes, only `WORKER_END_SECONDS` for its threads (service.py).
 
 A server over HTTP is stopped by its operator instead, usually to start a new version. At SIGTERM, it therefore drains:
 
-    /readyz responds with 503, new sessions are refused with 503, and subscriptions end with their result
+    /readyz responds with 503, new sessions are refused with 503, and each subscription gets its final result
         -> the requests in flight finish, for at most `drain_seconds`; new stateless requests are still served
         -> the server closes its port, saves its sessions, and ends with exit code 0
 
@@ -75,22 +75,23 @@ def run_program(
     earlier_handler = signal.getsignal(signal.SIGTERM)  # None if C code has set it, so that Python cannot restore it
 
     async def until_terminated() -> None:
-        task = asyncio.current_task()
-        assert task is not None
-        draining: asyncio.Task[None] | None = None  # begun by the first SIGTERM
+        serving = asyncio.current_task()
+        assert serving is not None
+        draining: asyncio.Task[None] | None = None
 
         async def drain() -> None:
             try:
                 await service.drain(drain_seconds)
             finally:
-                task.cancel()
+                serving.cancel()
 
-        def terminate() -> None:  # called at each SIGTERM
+        def terminate() -> None:
+            """Let the first SIGTERM start to drain. Without time to drain, or at a second SIGTERM, stop serving now."""
             nonlocal draining
             if draining is None and drain_seconds:
                 draining = asyncio.create_task(drain())
             else:
-                task.cancel()
+                serving.cancel()
 
         if is_main_thread:
             with contextlib.suppress(NotImplementedError):  # Windows
