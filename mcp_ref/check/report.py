@@ -15,7 +15,7 @@ from ..jsonrpc.messages import JSON, Object
 from ..lib.text import escape_hidden
 from .rules import ADVICE, MUST, SHOULD, Finding, Level, Rule
 
-_WORDS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVICE: "advice"}
+_LEVEL_WORDS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVICE: "advice"}
 _SARIF_LEVELS: Final[dict[Level, str]] = {MUST: "error", SHOULD: "warning", ADVICE: "note"}
 _SPECIFICATION: Final = "https://modelcontextprotocol.io/specification/"
 
@@ -28,16 +28,16 @@ def findings_to_show(findings: Sequence[Finding], with_advice: bool) -> list[Fin
 
 
 def link(rule: Rule) -> str:
-    """Return the URL of the page that demands the rule, or "" for a demand of the schema."""
+    """Return the URL of the rule's section in the specification, or "" for a rule that comes from its schema."""
     page, _, sentence = rule.id.partition("#")
-    anchor = sentence.rpartition("-")[0]  # without the number of the sentence
+    anchor = sentence.rpartition("-")[0]  # the section, without the number of the sentence in it
     return f"{_SPECIFICATION}{page}#{anchor}" if anchor and not page.startswith("schema") else ""
 
 
 def summary(findings: Sequence[Finding]) -> str:
-    """Return the numbers of errors, warnings and pieces of advice as words."""
+    """Return a text such as "1 error, 2 warnings, 3 advice"."""
     count = Counter(finding.level for finding in findings)
-    words = [f"{count[level]} {_WORDS[level]}{'' if count[level] == 1 else 's'}" for level in (MUST, SHOULD)]
+    words = [f"{count[level]} {_LEVEL_WORDS[level]}{'' if count[level] == 1 else 's'}" for level in (MUST, SHOULD)]
     if count[ADVICE]:
         words.append(f"{count[ADVICE]} advice")
     return ", ".join(words)
@@ -62,7 +62,7 @@ def text_report(
         revision = f", judged by {finding.revision}" if finding.revision else ""
         lines += [
             "",
-            f"{_WORDS[finding.level]}: {finding.side}: {finding.text}{times}",
+            f"{_LEVEL_WORDS[finding.level]}: {finding.side}: {finding.text}{times}",
             f"    rule   {finding.rule.meaning} [{finding.rule.id}]",
             f"    proof  event {numbers}{revision}",
         ]
@@ -99,22 +99,22 @@ class JUnitCase(NamedTuple):
 
 
 def junit_report(
-    name: str, findings: Sequence[Finding], notes: Sequence[str] = (), uses: Sequence[JUnitCase] = ()
+    name: str, findings: Sequence[Finding], notes: Sequence[str] = (), tried: Sequence[JUnitCase] = ()
 ) -> str:
-    """Return the findings as JUnit XML: a failed test case for each error, a passed one with output for the others.
+    """Return the findings as JUnit XML: an error is a failed test case; others are passed ones with output.
 
     Args:
         name: The name of the test suite.
         findings: The findings.
         notes: The sentences that say what could not be verified. Each is a skipped test case.
-        uses: Further test cases, before the findings.
+        tried: The test cases for the features and wrong requests that the check tried. They come before the findings.
     """
     # the name of a case is that of the rule, so that a CI server recognises the case in the next run
     found = [
         JUnitCase(each.rule.id, each.rule.name, "failure" if each.level == MUST else "system-out", _sentence(each))
         for each in findings
     ]
-    cases = [*uses, *found] or [JUnitCase(name, "conversation")]
+    cases = [*tried, *found] or [JUnitCase(name, "conversation")]  # nothing found: one passed case
     cases += [JUnitCase("not verified", note, "skipped") for note in notes]
     failures = sum(case.outcome == "failure" for case in cases)
     counts = f'tests="{len(cases)}" failures="{failures}" skipped="{len(notes)}"'
@@ -139,7 +139,7 @@ def _sentence(finding: Finding) -> str:
 
 
 def sarif_report(name: str, findings: Sequence[Finding], version: str) -> Object:
-    """Return the findings as SARIF 2.1.0. A result is at the lines of its events in the recording."""
+    """Return the findings as SARIF 2.1.0. Each points to the lines of its events in the recording."""
     rules = {finding.rule.id: finding.rule for finding in findings}
     described: list[JSON] = [
         {
@@ -169,6 +169,6 @@ def _sarif_result(name: str, finding: Finding) -> Object:
         "ruleId": finding.rule.id,
         "level": _SARIF_LEVELS[finding.level],
         "message": {"text": _sentence(finding)},
-        "locations": places[-1:],
+        "locations": places[-1:],  # the latest event completes the proof
         "relatedLocations": places[:-1],
     }
