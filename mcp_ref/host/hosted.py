@@ -343,14 +343,14 @@ class HostedServer(Supervisor):
             context: Literal["none"] | None = None if params.include_context is None else "none"
             params = replace(params, max_tokens=tokens, include_context=context)
             edited = await self._policy.check(
-                replace(approval, content=params), f"{self._digest} sample", longest="run"
+                replace(approval, content=params), f"{self._digest} sample", remember_at_most="run"
             )
             if edited is not None:
                 edited = _edited(edited, CreateMessageRequestParams)
                 params = replace(edited, max_tokens=min(edited.max_tokens, tokens))
             result = await self._sampling(self.config.name, params)
             approval = replace(approval, kind="sampled", content=result)
-            edited = await self._policy.check(approval, f"{self._digest} sampled", longest="run")
+            edited = await self._policy.check(approval, f"{self._digest} sampled", remember_at_most="run")
             return result if edited is None else _edited(edited, CreateMessageResult)
         except Refused as error:
             raise ProtocolError(USER_REJECTED, "User rejected sampling request") from error

@@ -2,17 +2,18 @@
 
 All servers of a host share one policy. An `approve` function allows a request if it returns `Allow` or True, and
 refuses it if it returns anything else, raises, or takes too long. Without this function, requests of the model and of
-servers are refused. The program's own are allowed, because its code is the consent, but a server in a configuration
-file starts only if the file is the user's own: outside the working directory, and safe from changes by other users.
+servers are refused. The program's own requests are allowed, because its author has written them, but a server in a
+configuration file starts only if the file is the user's own, which means that it lies outside the working directory and
+is safe from changes by other users.
 
 Threats:
-    unasked-start: A cloned project runs code in the user's account by listing a server in its file, if the program has
-        no `approve` function. Only the user's own file starts servers without consent.
-    input-of-another-file: A cloned project gets a secret that the user types, by using the id of an input of another
-        file. The host uses a typed value only for the file that asked for it.
-    data-in-a-spelling: A server whose texts steer the model steals secrets that the model knows: the model reads an
-        approved URI in another spelling, which contains a secret, such as `weather://city/SECRET/../today`. The server
-        gets the spelling that the user has seen.
+    unasked-start: A cloned project runs code in the user's account by listing a server in its configuration file, if
+        the program has no `approve` function. Only the user's own file starts servers without consent.
+    input-of-another-file: A cloned project gets a secret that the user has typed for another file, by giving its own
+        `${input:id}` the same id. The host uses a typed value only for the file that asked for it.
+    data-in-a-spelling: A server whose texts steer the model gets a secret that the model knows, because the model can
+        put it into another spelling of an approved URI, such as `weather://city/SECRET/../today`. The host sends the
+        spelling that the user has seen.
 
 Spec:  2026-07-28 index#key-principles, server/tools#security-considerations, client/sampling
 """
@@ -157,13 +158,14 @@ class Policy:
         self._typing = asyncio.Lock()  # so that the user types one value at a time
 
     async def check(
-        self, request: Approval, key: str | None = None, longest: Literal["run", "always"] = "always",
+        self, request: Approval, key: str | None = None, remember_at_most: Literal["run", "always"] = "always",
         allowed_by_default: bool = False,
     ) -> object:  # fmt: skip
         """Return the edited params of an allowed request, or None if they are unchanged. Raise Refused otherwise.
 
-        An `Allow` is remembered under `key`, if given, as long as its `remember` says, but at most for `longest`. The
-        key must name everything that the decision depends on. `allowed_by_default` decides without `approve`.
+        An `Allow` is remembered under `key`, if given, for as long as its `remember` says, but `remember_at_most` can
+        shorten this. The key must name everything that the decision depends on. Without an `approve` function, the
+        request is allowed if `allowed_by_default` is True.
         """
         decision: Allow | Deny
         if self._is_remembered(key):
@@ -171,7 +173,7 @@ class Policy:
         else:
             warnings = (*request.warnings, *url_warnings(request.url), *hidden_text_warnings(request))
             if warnings and request.kind in ("start", "variable"):
-                longest = "run"  # a dangerous start needs consent in each run
+                remember_at_most = "run"  # a dangerous start needs consent in each run
             if self.options.approve is None:
                 reason = "; ".join(["nobody can be asked", *warnings, "give approve= to the Host"])
                 decision = Allow() if allowed_by_default else Deny(reason)
@@ -185,7 +187,7 @@ class Policy:
             name = quoted(request.name or request.server)  # a server chooses the names of its tools
             raise refusal(f"{request.kind} of {name} was refused: {decision.reason}")
         if key is not None and decision.remember != "once":
-            if decision.remember == "always" and longest == "always":
+            if decision.remember == "always" and remember_at_most == "always":
                 self.approvals[key] = "allow"
             else:
                 self._allowed_for_run.add(key)
@@ -197,7 +199,7 @@ class Policy:
     async def _ask(self, request: Approval, approve: Approve, key: str | None) -> tuple[Allow | Deny, str]:
         """Return the decision of the `approve` function, and its source for the audit log."""
         server, seconds = request.server, self.options.approve_timeout
-        if self._undecided[server] > MAX_WAITING:  # not `>=`, because it also counts the one that the user sees
+        if self._undecided[server] > MAX_WAITING:  # `>`, because the approval that the user sees also has no decision
             return Deny(f"{MAX_WAITING} other requests of this server wait for a decision"), "undecided"
         self._undecided[server] += 1
         try:
@@ -236,8 +238,11 @@ class Policy:
 
 
 class Account:
-    """The used part of a server's budget, or of the host's if `server` is "". A server's use also counts against the
-    host's budget, in `host_account`, except for the limits of one tool call."""
+    """The used part of a server's budget, or of the host's if `server` is "".
+
+    Everything that a server uses counts against the host's budget too (`host_account`). Only the limits of one tool
+    call do not, because each server has those for itself.
+    """
 
     def __init__(self, policy: Policy, server: str = "", host_account: Account | None = None) -> None:
         self.budget = policy.options.budgets.get(server, policy.options.budget)
@@ -246,8 +251,8 @@ class Account:
         self._call_times: deque[float] = deque(maxlen=self.budget.calls_per_minute or 0)  # of the latest tool calls
         own_and_host = [self] if host_account is None else [self, host_account]
         self._accounts: dict[str, list[Account]] = {}
-        """The accounts that count the use of a limit, by the limit's name."""
-        for limit in vars(self.budget):
+        """The accounts whose budgets set a limit, by the limit's name. Each of them counts its use."""
+        for limit in vars(self.budget):  # the names of the fields of Budget
             accounts = [self] if limit.endswith("_per_call") else own_and_host
             self._accounts[limit] = [account for account in accounts if getattr(account.budget, limit) is not None]
 
@@ -261,8 +266,8 @@ class Account:
             account._used[limit] += amount
 
     def use(self, limit: str, amount: float = 1) -> None:
-        """Count an amount. If less is left, or nothing at all, raise BudgetExceeded instead."""
-        least = max(amount, 0.001)  # less than 0.001 of `seconds` is nothing, because a timer may end that early
+        """Count an amount. Raise BudgetExceeded instead if less is left, or for an amount of 0, if nothing is left."""
+        least = max(amount, 0.001)  # a timer may end a moment early, so a rest below a millisecond counts as nothing
         for account in self._accounts[limit]:
             maximum = getattr(account.budget, limit)
             if maximum - account._used[limit] < least:
@@ -284,7 +289,7 @@ class Account:
         self.use("seconds", 0)  # raises if the budget has no time left
         self.use("calls_per_minute")
         self.use("calls")
-        for account in accounts:
+        for account in accounts:  # only now, because a refused call must not count
             account._call_times.append(now)
 
     def count_sample(self, tokens: int) -> int:
