@@ -1,13 +1,14 @@
 """The events of a recording without their secrets: `***` replaces each value whose name suggests one.
 
-The names are those of the trace (`transports/trace.py`), in JSON, headers, queries and forms. If content is not JSON,
-or only its start was kept, nobody can tell where a secret ends, so all text after a word that suggests one is replaced.
+The names are those in JSON, headers, queries and forms, and the words in them that suggest a secret are those of the
+trace (`transports/trace.py`). If content is not JSON, or only its start was kept, nobody can tell where a secret ends,
+so all text after such a word is replaced.
 
 Threats:
     recording-secrets: A reader of a recording finds passwords and tokens in a message, a header, a query, a form, an
         argument of the command, or bytes that are not JSON. `mask` replaces them.
 
-Used by: recorder/, programs that write a recording, and the rules. Below: recording.py, transports/trace.py
+Used by: recorder/, programs that write a recording, and the rules
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ HIDDEN: Final = "***"
 # headers whose values are the names of others, such as Authorization
 _NOT_SECRET_HEADERS: Final = frozenset({"access-control-allow-headers", "vary"})
 _ADDRESS_HEADERS: Final = frozenset({"location", "referer", "link", "content-location", "www-authenticate"})
+"""Headers that have URLs in their values, for example the `resource_metadata` of `WWW-Authenticate`."""
 _SECRET_HEADER_ENDS: Final = ("key", "auth", "dpop")
-"""Ends of the names of headers that are secrets, although no word of `SECRET_NAMES` is in them."""
+"""Ends of header names that mark a secret too, as in `X-Functions-Key`, which has none of the `SECRET_NAMES`."""
 
 _SEPARATORS: Final = r"[-_. \0]*"
-"""Characters that can stand between two letters of a word, as in `api_key`, or NUL in UTF-16."""
+"""Characters that can stand between two letters of a word, as in `api_key`. In UTF-16, a NUL follows each letter."""
 _SECRET_WORD: Final = re.compile("|".join(_SEPARATORS.join(word) for word in SECRET_NAMES).encode(), re.IGNORECASE)
 _PRIVATE_KEY: Final = re.compile(_SEPARATORS.join("privatekey").encode(), re.IGNORECASE)
 """The word before a secret that has several lines."""
@@ -73,8 +75,8 @@ def mask_head(head: Head) -> Head:
 def _mask_argument(argument: str) -> str:
     if len(argument.split()) <= 1:
         return _mask_text(argument)
-    # in a script, for example, nobody knows where a secret ends
-    return _mask_rest(argument.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+    # several words can be a script, such as the argument of `sh -c`, in which nobody knows where a secret ends
+    return _mask_after_word(argument.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
 
 
 def mask(event: Event) -> Event:
@@ -91,7 +93,7 @@ def mask(event: Event) -> Event:
         case HttpEvent(id=str(id)):
             shown["id"] = _mask_event_id(id)
         case Gap():  # the reason can quote bytes that are not HTTP
-            shown["because"] = _mask_rest(event.because.encode()).decode()
+            shown["because"] = _mask_after_word(event.because.encode()).decode()
     if all(getattr(event, name) == value for name, value in shown.items()):
         return event
     return dataclasses.replace(event, masked=True, **shown)  # type: ignore[arg-type]
@@ -114,6 +116,7 @@ def _mask_header(name: str, value: str, body_has_secrets: bool) -> str:
 
 
 def _mask_event_id(id: str) -> str:
+    """Return the id, or a hash if it has a secret. Equal ids get equal hashes, so that rules can follow the stream."""
     if _mask_text(id) == id:
         return id
     return f"event-{hashlib.blake2b(id.encode('utf-8', 'surrogatepass'), key=_hash_key(), digest_size=8).hexdigest()}"
@@ -141,7 +144,7 @@ def _mask_content(content: Content, is_log: bool) -> Content:
         return content
     data = _mask_json(content.data) if content.is_whole else None
     if data is None:
-        data = _mask_unreadable(content.data, is_log)
+        data = _mask_non_json(content.data, is_log)
     if data == content.data:
         return content
     size = len(data) if content.is_whole else content.size
@@ -150,6 +153,7 @@ def _mask_content(content: Content, is_log: bool) -> Content:
 
 def _may_have_secret(data: bytes) -> bool:
     """Return False if nothing in the bytes suggests a secret, so that most messages need not be parsed."""
+    # without separators, so that `_CLUES` fit, and without the name progressToken, which many harmless messages have
     compact = data.lower().translate(None, b"-_. \0").replace(b'"progresstoken"', b"")
     has_clue = any(clue in compact for clue in _CLUES) or any(disguise in data for disguise in _DISGUISES)
     return has_clue or (b"://" in data and _PASSWORD.search(data) is not None)
@@ -173,12 +177,12 @@ def _members(pairs: list[tuple[str, JSON]]) -> dict[str, JSON]:
     return members
 
 
-def _mask_unreadable(data: bytes, is_log: bool) -> bytes:
+def _mask_non_json(data: bytes, is_log: bool) -> bytes:
     if not is_log and _FORM.fullmatch(data):
         return b"&".join(_mask_field(field) for field in data.split(b"&"))
     ends_with_line = is_log and _PRIVATE_KEY.search(data) is None
     lines = data.splitlines(keepends=True) if ends_with_line else [data]
-    return b"".join(_mask_rest(line) for line in lines)
+    return b"".join(_mask_after_word(line) for line in lines)
 
 
 def _mask_field(field: bytes) -> bytes:
@@ -186,8 +190,8 @@ def _mask_field(field: bytes) -> bytes:
     return name + b"=***" if is_query_secret(name.decode("latin-1")) else field
 
 
-def _mask_rest(line: bytes) -> bytes:
-    """Return a line with `***` after the first word that suggests a secret, because nobody knows where it ends."""
+def _mask_after_word(line: bytes) -> bytes:
+    """Return a line in which `***` replaces all text after the first word that suggests a secret."""
     found = _SECRET_WORD.search(line)
     if found is None:
         return _mask_text(line.decode("latin-1")).encode("latin-1")
