@@ -110,8 +110,8 @@ def _begin(message: Message, call: Call) -> None:
     if call.token is not None:
         message.sender.tokens[call.token] = call
     is_early = dialogue.negotiated_event is not None and dialogue.initialized_event is None and message.side == "client"
-    if is_early and dialogue.early_use_event is None and message.method not in ("ping", "initialize"):
-        dialogue.early_use_event = message.event
+    if is_early and dialogue.early_request_event is None and message.method not in ("ping", "initialize"):
+        dialogue.early_request_event = message.event
 
 
 def _finish(message: Message) -> None:

@@ -212,7 +212,7 @@ class Dialogue:
     """The event of `notifications/initialized`."""
     negotiated_event: int | None = None
     """The event of the result of `initialize`."""
-    early_use_event: int | None = None
+    early_request_event: int | None = None
     """The first request of the client after the result of `initialize`, and before `notifications/initialized`."""
     served_modern_event: int | None = None
     """The latest event that shows a modern server: a result that only such a server sends."""
@@ -301,6 +301,7 @@ class Message:
     """The `_meta` of the params or the result, or {}."""
     revision: Revision | None = None
     method_facts: Method | None = None
+    """The definition of the method in the revision, or None if the sender of the request must not send it there."""
     call: Call | None = None
     """The call of a request, or the one to which a response belongs."""
     exchange: Exchange | None = None
