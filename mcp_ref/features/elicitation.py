@@ -17,16 +17,16 @@ user sent the MCP request and opens the URL: the URL leads to a web page of the 
 user with the MCP user (the `sub` claim of the access token) before it redirects.
 
 Safe URLs [2025-11-25 client/elicitation#safe-url-handling]. The client MUST show the whole URL and get consent, and
-MUST NOT fetch the URL by itself. It MUST open the URL in a way that neither client nor model can read the web page: in
-a browser, not in an embedded web view. It SHOULD highlight the domain, and warn of Punycode, because a domain in other
-letters can look like a known one. The URL MUST NOT contain credentials or other sensitive data, because a malicious
-client could use them. A form SHOULD NOT contain clickable links. The client MUST show the server's name.
+MUST NOT fetch the URL by itself. It MUST open the web page where neither client nor model can read it: in a browser,
+not in an embedded web view. It SHOULD highlight the domain, and warn of Punycode, because a domain in other letters can
+look like a known one. The URL MUST NOT contain credentials or other sensitive data, because a malicious client could
+use them. A form SHOULD NOT contain clickable links. The client MUST show the server's name.
 Until 2025-11-25, the client SHOULD also limit the rate of elicitations.
 
     2025-06-18  Forms only. Servers MUST NOT request sensitive data. Clients SHOULD show the server's name, and let the
                 user review the values, decline or cancel. `enumNames` names the choices. Only booleans have defaults.
     2025-11-25  Adds URL mode, with `elicitationId`, `notifications/elicitation/complete`, and the error -32042 ("the
-                user must visit a URL first"). The SHOULD rules above become MUST. A client declares its modes;
+                user must visit a URL first"). The SHOULD rules of 2025-06-18 become MUST. A client declares its modes;
                 `{}` means form mode only. Servers MUST NOT use an undeclared mode; clients MUST refuse such a mode with
                 -32602. Adds choices with `oneOf` and `const`, multiple choices, defaults for all types (SEP-1330,
                 SEP-1034). The server MUST bind the state of an elicitation to the user, not only to a session.
@@ -129,7 +129,7 @@ class ElicitResult(Generic[D]):
 
     @staticmethod
     def from_wire(wire: Object, revision: Revision) -> Object:
-        return {name: member for name, member in wire.items() if name != "data"}
+        return {name: member for name, member in wire.items() if name != "data"}  # `data` is only ours
 
 
 @dataclass
@@ -156,7 +156,7 @@ FORMATS = ("email", "uri", "date", "date-time")
 
 
 def form_of(schema: Object) -> Object:
-    """Return a class's schema as a form, in which the user can leave out a field such as `str | None = None`."""
+    """Turn a class's schema into that of a form. A field such as `str | None = None` can be left out of the form."""
     fields = cast("dict[str, Object]", schema.get("properties", {}))
     required = cast("list[str]", schema.get("required", []))
     optional = {name: _without_null(field) for name, field in fields.items() if name not in required}
@@ -191,7 +191,7 @@ def _field_fault(field: JSON, revision: Revision) -> str | None:
     kind = field.get("type") if isinstance(field, dict) else None
     if not isinstance(field, dict) or type(kind) is not str or kind not in _KEYWORDS_BY_TYPE:
         return f"the type of a form's field must be one of {', '.join(_KEYWORDS_BY_TYPE)}"
-    if kind == "array" and not revision.elicitation_modes:
+    if kind == "array" and not revision.elicitation_modes:  # the modes came in the same revision as the arrays
         return f"a form's field can be an array only since 2025-11-25, not in revision {revision}"
     if kind == "array" and not _is_choice(field.get("items")):
         return "an array in a form must list its choices in items.enum or items.anyOf"
@@ -245,7 +245,7 @@ def check_request(
 
 
 def checked_result(request: ElicitRequestFormParams | ElicitRequestURLParams, result: ElicitResult) -> ElicitResult:
-    """Return an accepted form with its defaults, or another result without content. Raise ValueError for bad values."""
+    """Add the defaults to an accepted form, or drop the content of another result. Raise ValueError for bad values."""
     if result.action != "accept" or isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#response-actions] only an accepted form has content
         return ElicitResult(result.action, None, result.meta)
