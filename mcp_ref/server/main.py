@@ -83,6 +83,10 @@ def run_program(
             try:
                 await service.drain(drain_seconds)
             finally:
+                stop()
+
+        def stop() -> None:
+            if not serving.cancelling():  # a second cancellation would interrupt the end of the program
                 serving.cancel()
 
         def terminate() -> None:
@@ -91,7 +95,7 @@ def run_program(
             if draining is None and drain_seconds:
                 draining = asyncio.create_task(drain())
             else:
-                serving.cancel()
+                stop()
 
         if is_main_thread:
             with contextlib.suppress(NotImplementedError):  # Windows

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from mcp_ref import Client, HttpClient, RemoteError, Server
+from mcp_ref import Client, HttpClient, McpError, Server
 from tests.messages import initialize, notification, request
 from tests.server_programs import Program, serving
 from tests.settings import PATIENCE, ROOT, eventually, run
@@ -181,7 +181,10 @@ def test_run_exits_although_a_tool_cannot_be_ended_and_loses_no_output(tool: str
 SLOW = """
 import asyncio, pathlib, sys
 from mcp_ref import Server
+from mcp_ref.lib.http import server as http_server
+from mcp_ref.server import http, listening
 
+http.FINISH_SECONDS = listening.FINISH_SECONDS = http_server.CANCEL_SECONDS = 0.1  # the test waits for all three
 server = Server("slow")
 
 @server.tool()
@@ -190,6 +193,15 @@ async def wait_for(path: str) -> str:
     while not pathlib.Path(path).exists():
         await asyncio.sleep(0.01)
     return "found"
+
+@server.tool()
+async def ignore_cancellations(path: str) -> None:
+    pathlib.Path(path + "-begun").touch()
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
 """
 
 
@@ -222,18 +234,20 @@ def test_sigterm_lets_the_calls_of_both_eras_finish_and_exits_with_0(tmp_path: P
         assert program.process.wait(PATIENCE) == 0
 
 
-def test_second_sigterm_ends_the_calls_at_once(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tool", ["wait_for", "ignore_cancellations"])
+@pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
+def test_second_signal_ends_the_calls_at_once(second: signal.Signals, tool: str, tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
 
     async def begin(program: Program) -> None:
         async with Client(program.url) as client:
-            calling = asyncio.create_task(client.call_tool("wait_for", {"path": str(tmp_path / "never")}))
+            calling = asyncio.create_task(client.call_tool(tool, {"path": str(tmp_path / "never")}))
             await eventually((tmp_path / "never-begun").exists)
             program.process.send_signal(signal.SIGTERM)
             await asyncio.sleep(0.1)
             assert program.process.poll() is None  # it drains
-            await asyncio.to_thread(program.stop, signal.SIGTERM)
-            with pytest.raises(RemoteError, match="stopped serving the request"):
+            await asyncio.to_thread(program.stop, second, PATIENCE)
+            with pytest.raises(McpError, match=r"stopped serving the request|the connection ended"):
                 await calling
 
     with serving(tmp_path / "slow.py", "--drain", "60") as program:
