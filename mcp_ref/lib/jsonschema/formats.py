@@ -131,7 +131,7 @@ def is_iri_reference(text: str) -> bool:
     if re.search(r"[\x00-\x20\"<>\\^`{|}\x7f]|%(?![0-9a-fA-F]{2})", text):
         return False
     without_fragment, _, fragment = text.partition("#")
-    without_query, _, _query = without_fragment.partition("?")
+    without_query, _, query = without_fragment.partition("?")
     scheme = re.match(r"[a-zA-Z][a-zA-Z0-9+.-]*:", without_query)
     path = without_query[scheme.end() :] if scheme else without_query
     if "#" in fragment:
@@ -140,8 +140,9 @@ def is_iri_reference(text: str) -> bool:
         return False
     if path.startswith("//"):
         authority, _, path = path[2:].partition("/")
-        return not re.search(r"[\[\]]", path) and _is_authority(authority)  # `_is_authority` checks its own brackets
-    return not re.search(r"[\[\]]", text)
+        if not _is_authority(authority):
+            return False
+    return not re.search(r"[\[\]]", path + query + fragment)  # only an authority can have brackets (RFC 3986 3.2.2)
 
 
 def _is_authority(text: str) -> bool:
