@@ -547,6 +547,19 @@ async def test_stdio_client_sends_nothing_before_the_start_and_after_the_end(cap
     assert (received, caplog.text) == ([], "")
 
 
+async def test_stdio_client_that_closes_reads_further_output_only_for_a_trace() -> None:
+    for trace, expected in (
+        (None, [Response(1, {})]),
+        (lambda direction, frame: None, [Response(1, {}), Response(2, {})]),
+    ):
+        transport, received = StdioClientTransport(["sh"], trace=trace), list[Incoming]()
+        transport._lines.receive = received.append
+        transport.pipe_data_received(1, b'{"jsonrpc": "2.0", "id": 1, "result": {}}\n')
+        await transport.close()
+        transport.pipe_data_received(1, b'{"jsonrpc": "2.0", "id": 2, "result": {}}\n')
+        assert received == expected
+
+
 @pytest.mark.parametrize("is_queued", [False, True], ids=["sent at once", "queued"])
 @pytest.mark.parametrize("batch", [False, True], ids=["one message", "batch"])
 async def test_requests_to_a_closed_input_fail_with_the_reason_in_standard_error(

@@ -46,8 +46,7 @@ def check_command(command: Sequence[str]) -> None:
     """Raise TypeError if a command is not a list of strings that begins with a program."""
     words = [] if isinstance(command, str) else list(command)
     if not words or not words[0] or not all(isinstance(word, str) for word in words):
-        example = '["python3", "server.py"]'
-        raise TypeError(f"the command must be a list of strings, such as {example}, not {command!r:.200}")
+        raise TypeError(f'the command must be a list of strings, such as ["python3", "server.py"], not {command!r:.99}')
 
 
 def corrected_command(word: str) -> str:
@@ -144,7 +143,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:  # the server's stdout
             self._has_spoken = True
-            self.data_received(data)
+            if self._closing is None or self._trace is not None:  # a closed session uses no messages, but a trace does
+                self.data_received(data)
         elif fd == 2:  # its stderr
             self.stderr_tail = (self.stderr_tail + data)[-STDERR_TAIL_BYTES:]
             if self._on_stderr is not None:
