@@ -107,9 +107,14 @@ def check_arguments(function: Callable[..., object], arguments: Mapping[str, obj
 
 def not_async(name: str, callback: T) -> T:
     """Return a callback. Raise TypeError for an async function, because nobody would await its result."""
-    if iscoroutinefunction(callback):
+    if _is_async(callback):
         raise TypeError(f"{name} must be a plain function{_WRITE_DEF}")
     return callback
+
+
+def _is_async(value: object) -> bool:
+    """Return True for an `async def` function, and for an object whose `__call__` is one."""
+    return iscoroutinefunction(value) or iscoroutinefunction(getattr(type(value), "__call__", None))
 
 
 def _type_of(value: object) -> str:
@@ -170,7 +175,7 @@ def _fits_class(kind: Any, args: tuple[object, ...], value: object) -> bool:
     if getattr(kind, "_is_protocol", False):
         names = _members_of(kind)  # first looked up in the class, because a property could fail, or do some work
         return not isinstance(value, type) and all(hasattr(type(value), name) or hasattr(value, name) for name in names)
-    if kind is Callable and args[-1:] in ((None,), (types.NoneType,)) and iscoroutinefunction(value):
+    if kind is Callable and args[-1:] in ((None,), (types.NoneType,)) and _is_async(value):
         return False  # a caller that wants no result awaits none, so the function would never run
     if kind in (int, float):  # an int fits float too
         return isinstance(value, (int, kind)) and not isinstance(value, bool)
@@ -251,7 +256,7 @@ def _advice(hint: object, given: object) -> str:
     """Return advice about missing brackets, a dict instead of a dataclass, or an async function, else ""."""
     if isinstance(given, _TEXT_TYPES) and fits(hint, [given]):
         return f"; write [{given!r:.{QUOTED}}]"
-    if iscoroutinefunction(given) and fits(hint, describe):  # a plain function fits
+    if _is_async(given) and fits(hint, describe):  # a plain function fits
         return _WRITE_DEF
     wanted = _dataclass_in(hint)
     first = given[0] if isinstance(given, list) and given else given

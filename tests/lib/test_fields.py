@@ -129,9 +129,15 @@ def test_option_of_the_wrong_type_is_a_type_error(known: type) -> None:
                 check_options({name: Odd()}, known)
 
 
-async def test_async_function_is_refused_as_a_callback_that_nobody_awaits() -> None:
-    async def callback(*_: object) -> None: ...
+async def _async_callback(*_: object) -> None: ...
 
+
+class _AsyncCallback:
+    async def __call__(self, *_: object) -> None: ...
+
+
+@pytest.mark.parametrize("callback", [_async_callback, _AsyncCallback()], ids=["function", "object"])
+async def test_async_function_is_refused_as_a_callback_that_nobody_awaits(callback: Callable[..., object]) -> None:
     advice = "; write `def` instead of `async def`$"
     for options in ({"on_log": callback}, {"on_tools_changed": callback}):
         with pytest.raises(TypeError, match=rf"^the option on_\w+ must have the type .*{advice}"):
