@@ -114,7 +114,7 @@ def not_async(name: str, callback: T) -> T:
 
 def _is_async(value: object) -> bool:
     """Return True for an `async def` function, and for an object whose `__call__` is one."""
-    return iscoroutinefunction(value) or iscoroutinefunction(getattr(type(value), "__call__", None))
+    return callable(value) and (iscoroutinefunction(value) or iscoroutinefunction(type(value).__call__))
 
 
 def _type_of(value: object) -> str:
