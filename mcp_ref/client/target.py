@@ -46,8 +46,8 @@ class Target:
             check_command(self.server)
         elif isinstance(self.server, str) and self.server.startswith(("http://", "https://")):
             check_url(self.server, headers)
-        elif not isinstance(self.server, (InProcessServer, Transport)):
-            kind = 'a command such as ["python3", "server.py"], a URL with http:// or https://, a Server or a transport'
+        elif isinstance(self.server, type) or not isinstance(self.server, (InProcessServer, Transport)):
+            kind = 'a command such as ["python3", "server.py"], an http:// or https:// URL, a transport or a Server()'
             raise TypeError(f"the server must be {kind}, not {self.server!r:.200}")
         if authorization is not None and not isinstance(self.server, str):
             raise ValueError("`authorization` is for URLs; a command gets its credentials by `env`")

@@ -32,6 +32,7 @@ _SMALL_RESULTS: Final = frozenset({"ping", "initialize", "server/discover", "log
 
 class _ListeningOptions(TypedDict):
     host: str
+    port: int
     ssl: SSLContext | None
     http_limits: HttpLimits | None
 
@@ -50,7 +51,7 @@ async def serve_http(
     ssl: SSLContext | None, http_limits: HttpLimits | None, **options: Unpack[HttpOptions],
 ) -> AsyncIterator[str]:  # fmt: skip
     """Serve over HTTP while the `async with` block runs. Yield the URL of the MCP endpoint."""
-    check_options({"host": host, "ssl": ssl, "http_limits": http_limits}, _ListeningOptions)
+    check_options({"host": host, "port": port, "ssl": ssl, "http_limits": http_limits}, _ListeningOptions)
     # On all addresses, the names under which clients know the server are unknown, so only loopback's stay allowed.
     if "allowed_hosts" not in options and host not in _ALL_ADDRESSES:
         options["allowed_hosts"] = LOOPBACK | {bracket_ipv6(host)}

@@ -468,9 +468,10 @@ async def test_client_and_server_know_each_others_info_and_capabilities_after_co
 @pytest.mark.parametrize(
     ("server", "error", "why"),
     [
-        (None, TypeError, "a Server or a transport, not None"),
-        (Path("server.py"), TypeError, "a Server or a transport, not "),
-        ("server.py", TypeError, 'the server must be a command such as ["python3", "server.py"], a URL with http://'),
+        (None, TypeError, "a transport or a Server(), not None"),
+        (Path("server.py"), TypeError, "a transport or a Server(), not "),
+        (Server, TypeError, "a transport or a Server(), not <class 'mcp_ref.server.server.Server'>"),
+        ("server.py", TypeError, 'the server must be a command such as ["python3", "server.py"], an http:// or https:'),
         ([], TypeError, 'the command must be a list of strings, such as ["python3", "server.py"], not []'),
         (["", "x"], TypeError, "the command must be a list of strings"),
         (["python3", 3], TypeError, "the command must be a list of strings"),

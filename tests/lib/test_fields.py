@@ -129,6 +129,12 @@ def test_option_of_the_wrong_type_is_a_type_error(known: type) -> None:
                 check_options({name: Odd()}, known)
 
 
+@pytest.mark.parametrize("name", ["host", "port", "ssl", "http_limits"])
+async def test_serve_http_refuses_an_argument_of_the_wrong_type(name: str) -> None:
+    with pytest.raises(TypeError, match=rf"^the option {name} must have the type .+, not Odd$"):
+        await Server("s").serve_http(**wrong({name: Odd()})).__aenter__()
+
+
 async def _async_callback(*_: object) -> None: ...
 
 
