@@ -36,6 +36,7 @@ CHANGES
 - `raise ResourceNotFound` replaces `features.resources.not_found`.
 - `context.client_can` replaces `context.client_capabilities`. In `lib/http`, `serve` is now `start_server`.
 - `context.caller_may_see` replaces `context.shows`. `Connector.negotiated_session` replaces its `session`.
+- `context.progress`, an attribute for internal use that was often None, is now private. Use `context.report_progress`.
 - A line that was typed before a form appears at the terminal is dropped. Before, it became the form's first value.
 - A JSON Schema validation has 1,000,000 steps instead of 2,000,000. Each keyword and each error text costs steps.
 - A thread writes the file of `--store` (`SqliteEventStore`). The file has limits in bytes, and only its owner can read

@@ -103,13 +103,13 @@ class Channel(Protocol):
 class RequestContext:
     """The id, `_meta` and channel of a request that a handler serves."""
 
-    __slots__ = ("access", "channel", "meta", "progress", "request_id", "sent", "worker_is_cancelled", "worker_tasks")
+    __slots__ = ("_reporter", "access", "channel", "meta", "request_id", "sent", "worker_is_cancelled", "worker_tasks")
 
     def __init__(self, channel: Channel, id: RequestId, meta: Object | None, principal: str | None = None) -> None:
         self.channel = channel
         self.request_id = id
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
-        self.progress: ProgressReporter | None = None  # None until the handler reports progress
+        self._reporter: ProgressReporter | None = None  # None until the handler reports progress
         self.sent = 0  # notifications sent since the handler last let other handlers run
         self.worker_tasks: set[asyncio.Task[object]] | None = None  # those that a handler in a thread waits for
         self.worker_is_cancelled = False  # True if the request was cancelled while its handler ran in a thread

@@ -101,12 +101,12 @@ class Context(InputRequests, Generic[S]):
         """
         if self._ends_turn():
             await self._let_others_run()
-        if self.progress is None:
+        if self._reporter is None:
             token = progress_token(self.meta)
             if token is None:
                 return
-            self.progress = ProgressReporter(token)
-        notification = self.progress.notification(progress, total, message)
+            self._reporter = ProgressReporter(token)
+        notification = self._reporter.notification(progress, total, message)
         # [2025-11-25 basic/utilities/progress#implementation-notes] reports MUST stop when the request is complete
         if notification is not None and self.channel.is_serving(self.request_id):
             self.channel.notify("notifications/progress", notification, self.request_id)

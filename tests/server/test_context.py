@@ -63,6 +63,12 @@ async def test_context_has_client_info_capabilities_and_revision(kind: str, revi
         assert (first.http is None) == (kind in ("memory", "stdio"))
 
 
+def test_context_progress_is_an_attribute_error() -> None:
+    context: Context = Context(cast(Channel, SimpleNamespace(principal=None)), 1, None)
+    with pytest.raises(AttributeError, match="'Context' object has no attribute 'progress'"):
+        context.progress(1)  # type: ignore[attr-defined]  # its name is report_progress
+
+
 async def test_context_parameter_may_have_any_name_and_is_not_in_the_schema() -> None:
     server = Server("s")
     seen: list[object] = []
