@@ -178,7 +178,7 @@ def _check_legacy_fallback(offer: ClientOffer, error: Exception) -> None:
         # [2026-07-28 basic/versioning#compatibility-matrix] the user needs an error that says what to do
         raise UnsupportedRevision(
             f"the server does not speak {offer.revision_names}: server/discover failed with {str(error)[:200]!r}. "
-            "If the server speaks an earlier revision, leave `revision` out, or name that revision")  # fmt: skip
+            "If the server speaks an earlier revision, leave `revision` out, or name that one") from error  # fmt: skip
 
 
 def _use_modern_revision(

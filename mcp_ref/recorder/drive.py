@@ -175,6 +175,8 @@ async def _visit_all(report: Report, server: str | Sequence[str], options: Drive
         except (McpError, UnsupportedRevision) as error:
             if visit.server:  # the client had connected
                 visit.notes.append(f"the conversation ended: {error}")
+            elif isinstance(error, UnsupportedRevision) and error.__cause__ is not None:
+                visit.refusal = str(error.__cause__)  # without the advice to name no revision, as the drive names each
             else:
                 visit.refusal = str(error)
         if is_process:

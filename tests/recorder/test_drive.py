@@ -134,7 +134,7 @@ def test_check_of_a_broken_server_shows_its_faults_with_their_proof(tmp_path: Pa
     assert done.returncode == 1, done
     assert "ERROR: accepts unknown tool" in done.stdout and "ERROR: accepts wrong argument type" in done.stdout
     assert "starting ..." in done.stdout  # the line that is not a message, as a proof
-    assert "2025-11-25  not spoken" in done.stdout
+    assert "2026-07-28  not spoken: no (error -32601)\n2025-11-25  not spoken" in done.stdout  # without any advice
     assert "a b: hosts refuse names" in done.stdout and "a b: no description of x" in done.stdout
     suite = ElementTree.parse(junit).getroot()
     assert int(suite.attrib["failures"]) >= 2
