@@ -195,8 +195,7 @@ class Client(ClientRequests):
             The result, whose `is_error` is True if the tool failed. With `returns`, its data as an object of this type,
             the same in all revisions; then raises ToolError if the tool failed, InvalidMessage if the data do not fit.
         """
-        params = self._tools.params(name, arguments, meta)
-        result = await self._tools.call(params, on_progress, timeout, max_timeout)
+        result = await self._tools.call(self._tools.params(name, arguments, meta), on_progress, timeout, max_timeout)
         if isinstance(result, CreateTaskResult):
             result = await self._tools.task_result(name, result, timeout if max_timeout is None else max_timeout)
         return result if returns is None else self._tools.read(name, result, returns)

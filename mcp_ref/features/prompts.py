@@ -30,7 +30,7 @@ from ..basic.content import ContentBlock, Icon, Role, TextContent
 from ..basic.meta import Cursor, PaginatedRequestParams, check_meta_keys
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, Object
-from ..lib.fields import check_options
+from ..lib.fields import check_options, check_unicode
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature
 from ..revisions import R2025_06_18, R2025_11_25, Availability, Revision
@@ -144,6 +144,7 @@ class Prompts:
             arguments.append(PromptArgument(parameter.name, parameter.description or None, parameter.required))
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy counts the popped options
+        check_unicode(f"the prompt {prompt.name!r}", prompt.name)
         check_description(prompt, options)
         arguments_validator = compile_schema(signature.input_schema)
         self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, arguments_validator), scopes)

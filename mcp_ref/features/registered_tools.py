@@ -23,7 +23,7 @@ from ..basic.mrtr import HandlerNeedsInput
 from ..jsonrpc.errors import ProtocolError, RemoteError
 from ..jsonrpc.failures import text_for_peer
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object, json_writer
-from ..lib.fields import check_options
+from ..lib.fields import check_options, check_unicode
 from ..lib.jsonschema import Validator, compile_schema
 from ..lib.typed import Signature, to_json
 from ..revisions import Revision
@@ -130,6 +130,7 @@ class Tools:
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers
             registered.headers = parameter_headers(tool.input_schema)
+        check_unicode(f"the tool {tool.name!r}", tool.name)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):
             log.warning("clients may refuse the tool name %.140r: use 1 to 128 of A-Z, a-z, 0-9, _, - and .", tool.name)

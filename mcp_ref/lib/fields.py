@@ -95,6 +95,17 @@ def check_options(options: Mapping[str, object], known: type) -> None:
             annotation = known.__annotations__[name].__forward_arg__  # its source text
             advice = _advice(hints_of(known)[name], value)
             raise TypeError(f"the option {name} must have the type {annotation}, not {_type_of(value)}{advice}")
+        if isinstance(value, str):
+            check_unicode(f"the option {name}", value)
+
+
+def check_unicode(what: str, text: str) -> None:
+    """Raise ValueError for half of a surrogate pair, which Python puts into the name of a file that is not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        fault = f"half of a surrogate pair at index {error.start}, which UTF-8 cannot hold"
+        raise ValueError(f"{what} has {fault}; replace it with .encode(errors='replace').decode()") from None
 
 
 def check_arguments(function: Callable[..., object], arguments: Mapping[str, object]) -> None:

@@ -95,7 +95,7 @@ class Expression(NamedTuple):
 
 
 # RFC 6570, section 2.1: the characters of literal text. The grammar lacks the apostrophe, which the RFC's examples use.
-_LITERAL_TEXT: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
+_LITERAL_TEXT: Final = re.compile(r"""(?:[^\x00-\x20\x7f-\x9f\ud800-\udfff"%<>\\^`{|}]|%[0-9A-Fa-f]{2})+""")
 # Section 2.2: the operators. The RFC reserves "=,!@|" for extensions, so these are errors.
 _EXPRESSION: Final = re.compile(r"\{([+#./;?&]?)([^{}]*)\}")
 # Sections 2.3 and 2.4: a name, then at most one modifier: "*", or ":" and a length from 1 to 9999.

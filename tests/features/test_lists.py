@@ -32,6 +32,14 @@ def remove(server: Server, feature: str, name: str) -> None:
     getattr(server, feature).remove(f"test://{name}" if feature == "resources" else name)
 
 
+@pytest.mark.parametrize("feature", METHODS)
+def test_name_or_uri_with_half_of_a_surrogate_pair_is_refused_at_registration(feature: str) -> None:
+    server = Server("s")
+    with pytest.raises(ValueError, match=r"a\\ud800'"):
+        add(server, feature, "a\ud800")  # no message with the list could be sent
+    assert len(getattr(server, feature)) == 0
+
+
 @pytest.mark.spec(
     "2024-11-05..2026-07-28/server/tools#capabilities-1",
     "2024-11-05..2025-11-25/server/prompts#capabilities-1",

@@ -135,6 +135,12 @@ async def test_serve_http_refuses_an_argument_of_the_wrong_type(name: str) -> No
         await Server("s").serve_http(**wrong({name: Odd()})).__aenter__()
 
 
+def test_text_option_with_half_of_a_surrogate_pair_is_a_value_error() -> None:
+    advice = re.escape("; replace it with .encode(errors='replace').decode()")
+    with pytest.raises(ValueError, match=rf"^the option title has half of a surrogate pair at index 1, .*{advice}$"):
+        Server("s").tool("x", title="a\ud800")(lambda: None)
+
+
 async def _async_callback(*_: object) -> None: ...
 
 

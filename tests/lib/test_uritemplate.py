@@ -191,7 +191,7 @@ def test_match_of_an_invalid_uri_is_none(uri: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "template", ["{", "}", "a{b", "a}b", "{}", "{,}", "{a,}", "{a b}", "a b", "{a:}", "{a:1*}", "{|a}"]
+    "template", ["{", "}", "a{b", "a}b", "{}", "{,}", "{a,}", "{a b}", "a b", "{a:}", "{a:1*}", "{|a}", "a\ud800"]
 )
 def test_template_error_names_the_fault(template: str) -> None:
     with pytest.raises(TemplateError, match="RFC 6570"):

@@ -231,8 +231,7 @@ class StreamableHttpClientTransport(Transport):
             body = await response.read(MAX_UNREQUESTED)
             may_be_http_sse = response.status in (400, 404, 405) and self._session is None
             if not may_be_http_sse or not await self._try_http_sse(initialize, body):
-                text = http_error_text(response, body)
-                self._fail_requests([initialize.id], text, deliver, status=response.status)
+                self._fail_requests([initialize.id], http_error_text(response, body), deliver, status=response.status)
 
     async def _post(self, message: Outgoing, frame: bytes, ids: list[RequestId], repeated: bool = False) -> None:
         """POST a message and read the response. If the session has ended, begin another and repeat the POST, once."""
