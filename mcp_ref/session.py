@@ -111,7 +111,7 @@ class Session(Channel):
     def __repr__(self) -> str:
         peer = self.peer_info.name if self.peer_info is not None else "unknown"
         state = f"ended, {self.revision}" if self.ended.done() else f"{self.revision}"
-        return f"<{type(self).__name__} with {peer!r:.80}, {state}, {len(self.dispatcher.pending)} open requests>"
+        return f"<{type(self).__name__} with {peer!r:.80}, {state}, open requests: {len(self.dispatcher.pending)}>"
 
     def use_revision(self, revision: Revision) -> None:
         """Send and read all further messages in this revision."""

@@ -110,7 +110,7 @@ class _TaskUpdates(ListenRequest):
             self._call.notify("notifications/tasks", params.members, self._back_client.revision, {"_meta": meta})
 
     def _log_end(self, error: Exception | None) -> None:
-        log.warning("%s no longer reports changes of %d tasks", self._back_client.back.name, len(self._ids))
+        log.warning("%s no longer reports changes of its tasks (%d)", self._back_client.back.name, len(self._ids))
 
 
 class BridgeTasks:

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ..lib.jsonschema.errors import format_count
 from ..revisions import Revision, revision_named
 from . import (  # noqa: F401 - each module registers the rules of one page
     authorization,
@@ -130,7 +131,7 @@ class Conversation:
 
     def _lose_events(self, gap: Gap) -> None:
         because = gap.because or "unknown reason"
-        self.unverified[f"{gap.events} events are lost at event {self._number}: {because}"] = None
+        self.unverified[f"{format_count(gap.events, 'lost events')} at event {self._number}: {because}"] = None
         self._exchanges.lose()
         self._has_lost_events = True
         for dialogue in self._pipes.values():

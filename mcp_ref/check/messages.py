@@ -19,6 +19,7 @@ from ..jsonrpc.messages import (
     PARSE_ERROR,
     is_request_id,
 )
+from ..lib.jsonschema.errors import format_count
 from ..revisions import R2025_06_18, SPECIFIED
 from .rules import ADVICE, FORM, MUST, ORDER, SHOULD, Fault, Verdict, legacy_rule, modern_rule, rule
 from .state import Dialogue, Exchange, Message, an_object, quoted
@@ -223,4 +224,7 @@ def never_answered(dialogue: Dialogue) -> Verdict:
     if not waiting or not dialogue.is_fully_seen:
         return None
     some = ", ".join(f"{call.method or 'a request'} (id {call.id!r})" for call in waiting[:3])
-    return Fault(f"{len(waiting)} requests never got a response: {some}", tuple(call.event for call in waiting[:3]))
+    return Fault(
+        f"{format_count(len(waiting), 'requests')} never got a response: {some}",
+        tuple(call.event for call in waiting[:3]),
+    )

@@ -12,6 +12,7 @@ from typing import Final, Literal, NamedTuple
 from xml.sax.saxutils import escape, quoteattr
 
 from ..jsonrpc.messages import JSON, Object
+from ..lib.jsonschema.errors import format_count
 from ..lib.text import escape_hidden
 from .rules import ADVICE, MUST, SHOULD, Finding, Level, Rule
 
@@ -37,7 +38,7 @@ def link(rule: Rule) -> str:
 def summary(findings: Sequence[Finding]) -> str:
     """Return a text such as "1 error, 2 warnings, 3 advice"."""
     count = Counter(finding.level for finding in findings)
-    words = [f"{count[level]} {_LEVEL_WORDS[level]}{'' if count[level] == 1 else 's'}" for level in (MUST, SHOULD)]
+    words = [format_count(count[level], f"{_LEVEL_WORDS[level]}s") for level in (MUST, SHOULD)]
     if count[ADVICE]:
         words.append(f"{count[ADVICE]} advice")
     return ", ".join(words)
@@ -55,7 +56,7 @@ def text_report(
         notes: The sentences that say what could not be verified.
         messages: The messages to quote, by event number. Each proof quotes the message of its last event.
     """
-    lines = [f"{name}: {summary(findings)} in {events} events"]
+    lines = [f"{name}: {summary(findings)} in {format_count(events, 'events')}"]
     for finding in findings:
         times = f" ({finding.times} times)" if finding.times > 1 else ""
         numbers = ", ".join(str(number) for number in finding.events)

@@ -30,6 +30,7 @@ from ..host.names import UnknownName, full_name
 from ..host.policy import APPROVE_SECONDS
 from ..host.supervisor import ServerState, ServerStatus, ServerUnavailable
 from ..jsonrpc.messages import JSON
+from ..lib.jsonschema.errors import format_count
 from ..lib.text import escape_hidden, fold
 from ..session import DEFAULT_TIMEOUT
 from ..transports.trace import tracer
@@ -256,7 +257,7 @@ def _summary(request: Approval) -> str:
     shortened = replace(request, warnings=first_warnings, paths=(), settings=(), arguments=None, content=None)
     text = shortened.text(show.columns(sys.stderr))
     hidden_count = len(request.warnings) - len(first_warnings)
-    return f"{text}\nand {hidden_count} more warnings" if hidden_count else text
+    return f"{text}\nand {format_count(hidden_count, 'more warnings')}" if hidden_count else text
 
 
 async def check_tool(host: Host, server: str, tool: str, consent: Consent) -> Tool:

@@ -15,6 +15,7 @@ from contextlib import AbstractAsyncContextManager
 from ..bridge.bridge import Bridge
 from ..check.recording import Event
 from ..jsonrpc.errors import McpError
+from ..lib.jsonschema.errors import format_count
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
 from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
@@ -104,5 +105,5 @@ def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
         for line in difference.lines:
             out(f"  {line}")
     requests = [sent for sent in messages if sent.sender == "client" and {"id", "method"} <= sent.value.keys()]
-    note(f"{len(requests)} requests, {len(differences)} with a different response")
+    note(f"{format_count(len(requests), 'requests')}, {len(differences)} with a different response")
     return EXIT_ERROR if differences else 0

@@ -27,7 +27,7 @@ async def end_handlers(handlers: Collection[asyncio.Task[Any]]) -> None:
     await asyncio.wait([ended], timeout=CANCEL_SECONDS)
     if not ended.done():
         stuck = sum(not each.done() for each in handlers)
-        log.warning("%d handlers of input requests ignore their cancellation, and still run", stuck)
+        log.warning("handlers of input requests ignore their cancellation, and still run: %d", stuck)
 
 
 def retrieve_exception(task: asyncio.Task[Any]) -> None:

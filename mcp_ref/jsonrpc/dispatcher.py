@@ -350,4 +350,4 @@ class Dispatcher(Requester):
         if others:
             _, stuck = await asyncio.wait(others, timeout=grace)
             if stuck:
-                log.warning("the connection is closed, but %d cancelled request handlers still run", len(stuck))
+                log.warning("the connection is closed, but cancelled request handlers still run: %d", len(stuck))

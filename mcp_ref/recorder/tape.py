@@ -130,7 +130,7 @@ class Tape:
         self._thread.join(CLOSE_SECONDS)
         if self._thread.is_alive() or not self._gap.events:
             return ""
-        return f"mcp_ref record: {self._gap.events} events are missing in the recording: {self._gap.because}\n"
+        return f"mcp_ref record: events are missing in the recording ({self._gap.events}): {self._gap.because}\n"
 
     def wait_until_written(self) -> None:
         """Wait for the last lines after `close`, at most `LAST_SECONDS`."""

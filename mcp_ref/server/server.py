@@ -94,9 +94,9 @@ class Server:
 
     def __repr__(self) -> str:
         loaded = vars(self.catalog)  # because reading `self.tools` would load a feature that may be unused
-        counts = [f"{len(loaded[name])} {name}" for name in ("tools", "resources", "prompts") if name in loaded]
-        members = f"{len(self.catalog.service.members)} sessions and HTTP applications"
-        return f"<Server {self.info.name!r}: {', '.join([*counts, members])}>"
+        counts = [f"{name}: {len(loaded[name])}" for name in ("tools", "resources", "prompts") if name in loaded]
+        members = f"sessions and HTTP applications: {len(self.catalog.service.members)}"
+        return f"<Server {self.info.name!r}, {', '.join([*counts, members])}>"
 
     @property
     def revisions(self) -> list[Revision]:

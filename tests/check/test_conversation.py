@@ -84,7 +84,7 @@ def test_lost_events_make_ids_and_order_unknown() -> None:
         *frames([from_server(7, result={}), from_server(9, "ping")]),
     ]
     assert broken_rules(events) == []
-    assert "3 events are lost at event 4: the disk was full" in notes(events, STARTED)
+    assert "3 lost events at event 4: the disk was full" in notes(events, STARTED)
     discovered = frames([stateless(1, "server/discover"), cacheable(1, supportedVersions=[MODERN], capabilities={})])
     # the gap can hold an `initialize`
     assert broken_rules([*discovered, Gap(1), *frames(tools_listed(TOOL, id=7))]) == []

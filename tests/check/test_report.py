@@ -52,6 +52,10 @@ def test_check_json_and_exit_code_0_without_errors(tmp_path: Path, capsys: pytes
         "recording": "clean.jsonl", "events": 3, "findings": [], "notVerified": []}  # fmt: skip
 
 
+def test_text_report_counts_a_single_event_in_the_singular() -> None:
+    assert text_report("x", [], 1, [], {}) == ["x: 0 errors, 0 warnings in 1 event"]
+
+
 def test_text_report_quotes_the_last_message_of_a_proof() -> None:
     lines = text_report("x", findings(FAULTY)[1:], 7, [], {6: "first", 7: "last"})
     assert [line.split() for line in lines[-3:]] == [

@@ -98,7 +98,7 @@ def test_replay_client_prints_each_request_with_a_different_response(
 ) -> None:
     assert main(["replay", str(path), "--client", "--", *quick_python(ECHO % result)]) == status
     shown = "" if status == 0 else "ping\n  result.a: 1 -> 2\n"
-    assert capsys.readouterr() == (shown, f"1 requests, {status} with a different response\n")
+    assert capsys.readouterr() == (shown, f"1 request, {status} with a different response\n")
 
 
 class Stop:

@@ -65,10 +65,10 @@ def test_client_accepts_values_of_the_documented_types(roots: Any) -> None:
 
 async def test_repr_of_client_and_session_tells_name_state_and_revision_without_secrets() -> None:
     async with Client(Server("calc"), revision="2025-11-25", env={"TOKEN": "hunter2"}) as client:
-        session = "<ClientSession with 'calc', 2025-11-25, 0 open requests>"
+        session = "<ClientSession with 'calc', 2025-11-25, open requests: 0>"
         assert repr(client) == f"<Client CONNECTED: {session}>"
         assert repr(client.session) == session
-    assert repr(client) == "<Client CLOSED: <ClientSession with 'calc', ended, 2025-11-25, 0 open requests>>"
+    assert repr(client) == "<Client CLOSED: <ClientSession with 'calc', ended, 2025-11-25, open requests: 0>>"
     url = "https://example.com/mcp?key=hunter2"
     for secret in (Client(url, headers={"Authorization": "hunter2"}), Client(["x", "hunter2"], env={"A": "hunter2"})):
         assert repr(secret) == "<Client NEW>"

@@ -355,7 +355,7 @@ def test_replay_client_finds_no_difference_in_the_same_error(tmp_path: Path, dat
     write_recording(path, ("client", call(1, "add")), ("server", error))
     done = rerun(path, *REPLAY, str(path))
     assert (done.returncode, done.stdout) == (0, b""), done
-    assert b"1 requests, 0 with a different response" in done.stderr
+    assert b"1 request, 0 with a different response" in done.stderr
 
 
 async def test_rerun_ends_the_server(tmp_path: Path) -> None:

@@ -511,11 +511,11 @@ def test_server_over_http_refuses_one_text_as_allowed_names(name: str) -> None:
 
 def test_repr_of_server_counts_the_items_of_its_features_and_its_sessions() -> None:
     server = Server("calc", state_key=b"hunter2 hunter2 hunter2")
-    assert repr(server) == "<Server 'calc': 0 sessions and HTTP applications>"
+    assert repr(server) == "<Server 'calc', sessions and HTTP applications: 0>"
     server.tool("a")(lambda: "x")
     server.resource("test://a")(lambda: "x")
     server.resource("test://{name}")(lambda name: "x")
-    assert repr(server) == "<Server 'calc': 1 tools, 2 resources, 0 sessions and HTTP applications>"
+    assert repr(server) == "<Server 'calc', tools: 1, resources: 2, sessions and HTTP applications: 0>"
 
 
 async def test_serve_http_with_allowed_hosts_accepts_only_those() -> None:

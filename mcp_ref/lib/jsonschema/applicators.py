@@ -261,8 +261,8 @@ def contains(reader: SchemaReader) -> Keyword:
         return found >= least and (most is None or found <= most)
 
     def message(instance: list[JSON], budget: Budget) -> str:
-        bounds = f"at least {least}" if most is None else f"{least} to {most}"
-        return f"expected {bounds} items that match {quoted(source)}, got {len(matches(instance, budget))}"
+        bounds = f"at least {format_count(least, 'items')}" if most is None else f"{least} to {most} items"
+        return f"expected {bounds} matching {quoted(source)}, got {len(matches(instance, budget))}"
 
     def applied(instance: JSON, budget: Budget) -> Applied:
         return ((index, schema) for index in matches(instance, budget)) if isinstance(instance, list) else ()

@@ -436,7 +436,7 @@ class DurableEventStore(MemoryEventStore):
         if task.cancel():  # False if the task has ended, so that all is saved
             await asyncio.wait([task])
             count = len(self._changed)
-            self._note_failure(StoreFailed(f"the changes of {count} sessions were not saved within {seconds:g} s"))
+            self._note_failure(StoreFailed(f"the changes of sessions ({count}) were not saved within {seconds:g} s"))
         if self.leases is not None:
             with suppress(StoreFailed, TimeoutError):  # the leases end later by themselves
                 async with asyncio.timeout(seconds):

@@ -193,7 +193,7 @@ async def test_durable_store_flush_ends_although_save_blocks(caplog: pytest.LogC
     store.append("s", "a", b"1")  # the next change saves the earlier ones too
     await store.flush(5.0)
     assert store.data("s") == [b"1"]
-    assert "the changes of 1 sessions were not saved within 0.01 s" in caplog.text
+    assert "the changes of sessions (1) were not saved within 0.01 s" in caplog.text
 
 
 async def test_durable_store_keeps_the_sessions_when_the_program_closes_the_server() -> None:
