@@ -18,19 +18,22 @@ import sys
 if __name__ == "__main__" and sys.path[:1] in ([""], [os.getcwd()]):
     del sys.path[0]
 
-import argparse
-import errno
-import importlib
-import io
-import re
-from collections.abc import Sequence
-from types import ModuleType
-
-from .cli import UsageError, did_you_mean
-from .cli.options import ACCOUNT_COMMANDS, PROGRAM, URL_OPTIONS, Parser, build_parsers
-from .version import __version__
-
 EXIT_OK, EXIT_USAGE, EXIT_INTERRUPTED = 0, 2, 130
+
+try:
+    import argparse
+    import errno
+    import importlib
+    import io
+    import re
+    from collections.abc import Sequence
+    from types import ModuleType
+
+    from .cli import UsageError, did_you_mean
+    from .cli.options import ACCOUNT_COMMANDS, PROGRAM, URL_OPTIONS, Parser, build_parsers
+    from .version import __version__
+except KeyboardInterrupt:  # the imports take long enough for a user to press Ctrl-C
+    sys.exit(EXIT_INTERRUPTED)
 
 
 def split_server(words: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -121,7 +124,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
-    options = parse(sys.argv[1:] if arguments is None else arguments)
+    try:
+        return exit_code_of(parse(sys.argv[1:] if arguments is None else arguments))
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+
+
+def exit_code_of(options: argparse.Namespace) -> int:
+    """Run one command and return its exit code. Report a UsageError, and an output that cannot be written."""
     text = _import_module("lib.text")
     text.escape_log_records()
     try:
@@ -131,8 +141,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except UsageError as error:
         text.show_text(f"{PROGRAM} {options.name}: {error}", sys.stderr)
         return EXIT_USAGE
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError) and error.errno != errno.ENOSPC:
             raise

@@ -302,6 +302,22 @@ def test_interrupted_command_exits_with_130_and_prints_nothing() -> None:
     assert (process.returncode, out, err) == (130, b"", b"")
 
 
+@pytest.mark.parametrize("module", ["mcp_ref.cli.options", "mcp_ref.lib.text"])
+def test_interrupted_import_exits_with_130_and_prints_nothing(module: str) -> None:
+    source = f"""
+import runpy, sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["mcp_ref", "limits"]
+runpy.run_module("mcp_ref", run_name="__main__")
+"""
+    done = subprocess.run([sys.executable, "-c", source], cwd=ROOT, capture_output=True, timeout=30, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
+
+
 @pytest.mark.parametrize("arguments", [["revisions", "--json"], ["toc", "2024-11-05"]], ids=["long", "short"])
 def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
