@@ -273,10 +273,8 @@ def add_recording_commands(command: AddCommand) -> None:
 
 
 def add_address_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--host", metavar="H", default="127.0.0.1", help="listen on this address (default: 127.0.0.1)")
-    parser.add_argument(
-        "--port", metavar="P", type=port_number, default=0, help="listen on this port (default: a free port)"
-    )
+    parser.add_argument("--host", metavar="H", help="listen on this address (default: 127.0.0.1)")
+    parser.add_argument("--port", metavar="P", type=port_number, help="listen on this port (default: a free port)")
 
 
 def add_save_option(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,7 @@ def record(options: argparse.Namespace) -> int:
     """Record a conversation. Return the exit code, unless this process becomes the server."""
     if options.file is None:
         raise UsageError("name the file of the recording, such as talk.jsonl")
-    check_address(options)
+    complete_address(options)
     tape = TapeOptions(options.file, options.max_mb * MEGABYTE, options.with_secrets)
     if bool(options.command) == bool(options.http):  # both, or neither of them
         raise UsageError("name one server: --http and its URL, or two dashes and its command")
@@ -44,10 +44,12 @@ def record(options: argparse.Namespace) -> int:
         return EXIT_CANNOT_START
 
 
-def check_address(options: argparse.Namespace) -> None:
-    """Raise UsageError for an address to listen on without `--http`, because it would have no effect."""
+def complete_address(options: argparse.Namespace) -> None:
+    """Set the default address to listen on. Raise UsageError if one is given without `--http`, where it has no use."""
     for name, default in (("host", "127.0.0.1"), ("port", 0)):
-        if not options.http and getattr(options, name) != default:
+        if getattr(options, name) is None:
+            setattr(options, name, default)
+        elif not options.http:
             raise UsageError(f"--{name} needs --http")
 
 

@@ -21,13 +21,13 @@ from ..recorder.regression import rerun
 from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
 from . import EXIT_ERROR, EXIT_NOT_CONNECTED, UsageError, usage_errors
 from .client_commands import parse_server
-from .recorder import check_address, listening_errors, read_recording, stop_event
+from .recorder import complete_address, listening_errors, read_recording, stop_event
 from .show import note, out
 
 
 def replay(options: argparse.Namespace) -> int:
     """Play one side of a recording. Return the exit code."""
-    check_address(options)
+    complete_address(options)
     _, events = read_recording(options.file)
     if options.client:
         if options.revision:

@@ -99,7 +99,7 @@ PATH = {**CLIENT, "target": "t", "save": None}
 HTTP = {**dict.fromkeys(["host", "port", "path", "allow_host", "allow_origin", "trust_proxy", "drain", "issuer"]),
         **dict.fromkeys(["resource", "require_scope", "jwks", "store"]),
         **dict.fromkeys(["http", "json_responses", "health"], False)}  # fmt: skip
-ADDRESS = {"host": "127.0.0.1", "port": 0}
+ADDRESS = {"host": None, "port": None}
 MANY = "(URL | -- COMMAND ... | --config FILE)"
 ARGUMENTS = "[NAME=VALUE ...]"
 

@@ -52,6 +52,8 @@ def path(tmp_path: Path) -> Path:
         (["record", "/dev/null", "--http", "http://a/", "--port", "65536"], "from 0 to 65535, got '65536'"),
         (["record", "/dev/null", "--port", "9", "--", "cat"], "--port needs --http"),
         (["replay", "README.md", "--host", "::1"], "--host needs --http"),
+        (["replay", "README.md", "--host", "127.0.0.1"], "--host needs --http"),
+        (["record", "/dev/null", "--port", "0", "--", "cat"], "--port needs --http"),
         (["replay"], "FILE"),
         (["replay", "/none/a.jsonl"], "cannot read /none/a.jsonl"),
         (["replay", "README.md"], "not a recording"),
