@@ -121,7 +121,8 @@ class Tracer:
         green_or_cyan = "32" if direction == "->" else "36"
         arrow = f"\x1b[{green_or_cyan}m{direction}\x1b[0m" if paint else direction
         revision, shown = escape_hidden(self._revision, keep=""), escape_hidden(text, keep="")
-        stream.write(f"{clock}  {revision:<10}  {arrow}  {shown}\n")
+        with contextlib.suppress(OSError):  # the conversation goes on if nobody reads the trace, or the disk is full
+            stream.write(f"{clock}  {revision:<10}  {arrow}  {shown}\n")
 
 
 def tracer(out: TextIO | None = None, color: bool | None = None) -> Tracer:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
+import os
 import re
 from typing import Annotated
 
@@ -249,3 +251,13 @@ async def test_trace_function_receives_only_frames() -> None:
             async with Client(url, revision=revision, trace=lambda _, frame: frames.append(frame)) as client:
                 await client.ping()
     assert len(frames) == 2 * (5 + 4) and all(json.loads(frame) for frame in frames)
+
+
+async def test_tracer_whose_reader_has_left_does_not_disturb_the_conversation() -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    out = os.fdopen(writing, "w", buffering=1)
+    async with Client(bridges(), trace=tracer(out)) as client:
+        assert [tool.name for tool in await client.list_tools()] == ["lay"]
+    with contextlib.suppress(BrokenPipeError):  # the lines that could not be written are still in its buffer
+        out.close()
