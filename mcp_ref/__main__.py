@@ -94,7 +94,7 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     options = main_parser.parse_args(words)
     if not options.version:
         main_parser.print_help()
-        raise SystemExit(EXIT_OK)
+        main_parser.exit()
     return options
 
 
@@ -125,22 +125,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # print must not fail if the terminal lacks a character
     try:
-        return exit_code_of(parse(sys.argv[1:] if arguments is None else arguments))
-    except KeyboardInterrupt:
-        return EXIT_INTERRUPTED
-
-
-def exit_code_of(options: argparse.Namespace) -> int:
-    """Run one command and return its exit code. Report a UsageError, and an output that cannot be written."""
-    text = _import_module("lib.text")
-    text.escape_log_records()
-    try:
+        options = parse(sys.argv[1:] if arguments is None else arguments)
+        _import_module("lib.text").escape_log_records()
         status = run(options)
         sys.stdout.flush()  # Python's flush at exit would print an error if the pipe is closed
         return status
     except UsageError as error:
-        text.show_text(f"{PROGRAM} {options.name}: {error}", sys.stderr)
+        _show_error(f"{PROGRAM} {options.name}: {error}")
         return EXIT_USAGE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
     except OSError as error:
         if not isinstance(error, BrokenPipeError) and error.errno != errno.ENOSPC:
             raise
@@ -148,8 +142,12 @@ def exit_code_of(options: argparse.Namespace) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # a program such as `head` has closed the pipe
             return EXIT_OK
-        text.show_text(f"{PROGRAM} {options.name}: cannot write the output: {error.strerror}", sys.stderr)
+        _show_error(f"{PROGRAM}: cannot write the output: {error.strerror}")
         return EXIT_USAGE
+
+
+def _show_error(message: str) -> None:
+    _import_module("lib.text").show_text(message, sys.stderr)
 
 
 def open_closed_streams() -> None:

@@ -62,6 +62,10 @@ class Parser(argparse.ArgumentParser):
         text = importlib.import_module(f"{PACKAGE}.lib.text")  # imported here, so that --help starts fast
         super().error(text.escape_hidden(message) if sys.stderr.isatty() else message)
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        sys.stdout.flush()  # the help; Python's flush at exit would print an error if the pipe is closed
+        super().exit(status, message)
+
     def refuse_surplus(self, surplus: list[str]) -> NoReturn:
         """End the program with an error about words that the parser did not understand.
 

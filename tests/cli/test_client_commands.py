@@ -318,7 +318,11 @@ runpy.run_module("mcp_ref", run_name="__main__")
     assert (done.returncode, done.stdout, done.stderr) == (130, b"", b"")
 
 
-@pytest.mark.parametrize("arguments", [["revisions", "--json"], ["toc", "2024-11-05"]], ids=["long", "short"])
+@pytest.mark.parametrize(
+    "arguments",
+    [["revisions", "--json"], ["toc", "2024-11-05"], ["--help"], ["call", "--help"], []],
+    ids=["long", "short", "help", "help of a command", "help without arguments"],
+)
 def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> None:
     reading, writing = os.pipe()
     os.close(reading)
@@ -334,7 +338,7 @@ def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> No
     ("redirections", "status", "error"),
     [
         ("<&- >&-", 0, b""),
-        pytest.param(">/dev/full", 2, b"python3 -m mcp_ref list: cannot write the output: No space left on device\n",
+        pytest.param(">/dev/full", 2, b"python3 -m mcp_ref: cannot write the output: No space left on device\n",
                      marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="/dev/full")),
     ],
 )  # fmt: skip
