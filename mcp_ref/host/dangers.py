@@ -128,7 +128,7 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
     command's program, if known."""
     path = argv[0] if argv else ""
     absolute = program or os.path.abspath(path)
-    targets = (path, absolute, os.path.realpath(absolute))  # a link may have a harmless name
+    targets = (path, absolute, without_links(absolute))  # a link may have a harmless name
     names = {re.sub(r"\.(exe|cmd|bat)$", "", os.path.basename(target).lower()) for target in targets}
     found = []
     if names & _SHELLS:
@@ -141,6 +141,14 @@ def command_warnings(argv: tuple[str, ...], folder: str, program: str | None = N
     if is_written_as_path and not absolute.startswith((folder + os.sep, "/usr/")):
         found.append("the program lies outside the folder of the file")
     return tuple(found)
+
+
+def without_links(path: str) -> str:
+    """Return the true path of a file or folder."""
+    try:
+        return os.path.realpath(path)
+    except ValueError:  # NUL or half of a surrogate pair, which the start reports
+        return os.path.abspath(path)
 
 
 def is_own_file(path: str, folder: str) -> bool:

@@ -51,7 +51,7 @@ from ..transports import system
 from ..transports.stdio.client import INHERITED_VARIABLES, server_environment
 from .approval import Setting, quoted
 from .configuration import ConfigurationError, ServerConfig
-from .dangers import is_place, is_secret_name, may_be_secret, variable_danger
+from .dangers import is_place, is_secret_name, may_be_secret, variable_danger, without_links
 
 MIN_SECRET = 4
 """Minimum length of a secret that is masked in texts, in characters. A shorter one occurs in harmless words too."""
@@ -202,7 +202,7 @@ def _process(config: ServerConfig, variables: _Variables, env: dict[str, str | N
         folder = os.path.join(config.folder, variables.expand("cwd", config.entry["cwd"]).real)
     else:
         folder = os.getcwd()
-    cwd = _without_links(folder)
+    cwd = without_links(folder)  # a link could later lead to a folder that the user has not seen
     command = [program_name, *(argument.real for argument in arguments)]
     search_path = server_environment(env).get("PATH")
     try:
@@ -376,14 +376,6 @@ def _before_path(url: str) -> str:
     """Return the scheme and host of a URL, which may be a variable."""
     found = re.match(r"(?:[^:/?#]+://)?[^/?#]*", url)
     return found[0] if found is not None else ""
-
-
-def _without_links(folder: str) -> str:
-    """Return the true path of a folder, because a link could later lead to a folder that the user has not seen."""
-    try:
-        return os.path.realpath(folder)
-    except ValueError:  # NUL or half of a surrogate pair, which the start reports
-        return os.path.abspath(folder)
 
 
 def _read_env_file(config: ServerConfig, path: str) -> str:

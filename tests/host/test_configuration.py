@@ -214,6 +214,13 @@ async def test_entry_that_can_never_work_is_misconfigured(entry: dict[str, objec
         assert message in error(host, "s") and "server 's'" in error(host, "s")
 
 
+@pytest.mark.parametrize("command", ["a\0b", "\ud800"])
+async def test_command_in_a_file_that_can_never_start_is_misconfigured(command: str, tmp_path: Path) -> None:
+    path = written(tmp_path, "mcp.json", json.dumps({"mcpServers": {"s": {"command": command}}}))
+    async with opened(Host(path, approve=Person(), startup_wait=15)) as host:
+        assert state(host, "s") == "misconfigured"
+
+
 async def test_authorization_header_of_an_entry_replaces_the_authorization_of_the_host() -> None:
     asked: list[str] = []
     entry = {"url": "http://127.0.0.1:1/", "headers": {"authorization": "Bearer a"}}
