@@ -84,6 +84,7 @@ class Call:
 
     async def ask(self, method: str, params: Object, source: Revision) -> Object:
         """Pass an input request of the server to the client. Return the client's response, in the revision `source`."""
+        self.converted_input_request(method, params, source)  # raises the error if the client is the reason
         text = f"{method} is refused: this bridge does not hold calls open until users respond"
         raise ProtocolError(METHOD_NOT_FOUND, text)
 

@@ -113,6 +113,18 @@ async def test_call_passes_on_the_input_requests_that_its_client_accepts(
         assert call.converted_input_request(method, params, call.revision) == outcome
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "reason"),
+    [({}, "the client did not declare the capability for roots/list"), ({"roots": {}}, "does not hold calls open")],
+)
+async def test_call_that_is_not_held_refuses_input_requests_with_the_true_reason(
+    capabilities: dict[str, Object], reason: str
+) -> None:
+    call = Call(Sent("2026-07-28", **capabilities).context, Losses("back"))
+    with pytest.raises(ProtocolError, match=reason):
+        await call.ask("roots/list", {}, revision_named(CORE))
+
+
 async def test_call_gives_the_url_of_a_modern_server_an_id_and_reports_its_end_once() -> None:
     sent = Sent(CORE, elicitation={"url": {}})
     call = Call(sent.context, Losses("back"))
