@@ -145,7 +145,7 @@ def write_contents(contents: ResourceContents) -> None:
 def decode_base64(name: str, data: str) -> bytes:
     """Decode a server's Base64. If it is invalid, raise InvalidMessage with `name`, the name or URI of the data."""
     try:
-        return base64.b64decode(data)
+        return base64.b64decode("".join(data.split()), validate=True)  # some servers break the lines of Base64
     except ValueError as error:
         raise InvalidMessage(f"the server's data of {name[:MAX_QUOTED_NAME]!r} is not Base64: {error}") from None
 

@@ -11,6 +11,7 @@ import pytest
 from mcp_ref import BlobResourceContents, TextResourceContents
 from mcp_ref.cli import person, show
 from mcp_ref.features.elicitation import ElicitRequestFormParams
+from mcp_ref.jsonrpc.errors import InvalidMessage
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.fuzz.texts import PLACES, Place, check_texts
 
@@ -63,6 +64,13 @@ def test_signature_shows_types_choices_and_optional_arguments() -> None:
     schema: Object = {"properties": properties, "required": ["a"]}
     text = 'a: integer, [b: string|null], [c: "x"|1], [d: integer|null], [e: string|any], [f: 0|1|2|3|4|5]'
     assert show.signature(schema) == f"{text}, [g: integer]" and show.signature({}) == ""
+
+
+@pytest.mark.parametrize("data", ["!!!!", "-_-_YQ==", "YQ==YQ==", "YQ"])
+def test_decode_base64_refuses_data_whose_bytes_would_be_guessed(data: str) -> None:
+    assert show.decode_base64("x", "YWFh\r\nYQ==\n") == b"aaaa"
+    with pytest.raises(InvalidMessage, match="'x' is not Base64"):
+        show.decode_base64("x", data)
 
 
 def test_write_contents_writes_text_and_bytes_in_their_order(monkeypatch: pytest.MonkeyPatch) -> None:
