@@ -34,8 +34,9 @@ from ...lib.http.server import start_server
 from ...lib.text import show_text
 from .authorization_code import SignIn, is_response
 
-LIMITS: Final = HttpLimits(connections=100, head_size=8 * 1024, body_size=0, head_time=5.0, idle_time=0.2)
-"""The limits of the receiver: 100 connections at once, so that requests of others do not keep the response out."""
+LIMITS: Final = HttpLimits(connections=100, body_size=0, head_time=5.0, idle_time=0.2)
+"""The limits of the receiver: 100 connections at once, so that requests of others do not keep the response out. The
+head has the usual limit, because a browser adds the cookies of all other programs at this address."""
 
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 _HEADERS: Final[HeaderList] = [

@@ -42,6 +42,13 @@ async def test_receiver_returns_the_query_of_the_response_and_shows_nothing_of_i
             await _get(http, receiver.redirect_uri)
 
 
+async def test_receiver_takes_a_response_with_many_cookies_of_other_programs() -> None:
+    async with HttpClient() as http, receive("http://127.0.0.1:0/callback") as receiver:
+        receiver.expected = SIGN_IN
+        async with http.request("GET", receiver.redirect_uri + GOOD, {"Cookie": "a=" + "x" * 20_000}) as response:
+            assert response.status == 200
+
+
 @pytest.mark.attack("A12")
 async def test_receiver_has_its_port_for_itself_on_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     options: list[int] = []
