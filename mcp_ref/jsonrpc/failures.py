@@ -57,7 +57,7 @@ def error_response(request: Request, error: BaseException, is_cancelled: bool) -
         # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
         return None
     fault = error_for_peer(error)
-    if fault.message not in str(error):  # the peer gets another text, so this one goes to the log
+    if text_for_peer(error) is None or fault.message not in str(error):  # the peer gets another text, so log this one
         log.exception("the handler of %s failed", request.method)
     return ErrorResponse(request.id, fault)
 

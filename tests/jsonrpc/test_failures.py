@@ -51,6 +51,19 @@ def test_error_for_peer_has_the_text_of_no_exception_but_those_of_the_list() -> 
         assert "s3cr3t" not in error_for_peer(error).message, each
 
 
+async def test_error_response_for_an_exception_without_a_text_is_internal_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Unprintable(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("this exception has no text")
+
+    internal = ErrorResponse(1, Error(INTERNAL_ERROR, "Internal error"))
+    assert error_response(Request(1, "x"), Unprintable(), False) == internal
+    assert error_response(Request(1, "x"), ValueError("Internal error in a library"), False) == internal
+    assert len(caplog.records) == 2
+
+
 async def test_error_response_logs_an_exception_whose_text_the_peer_does_not_get(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
