@@ -167,6 +167,7 @@ CHANGES
 - `ConnectionClosed.http_status` is the status of an HTTP response that was not a JSON-RPC response.
 - After the cancellation of a request, `Context.run` raises CancelledError. So a plain `def` that reports its progress
   notices it.
+- A request of a client on another event loop than its first raises RuntimeError. Before, it could wait forever.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

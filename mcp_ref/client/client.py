@@ -54,7 +54,7 @@ T = TypeVar("T")
 
 
 class Client(ClientRequests):
-    """An MCP client for one server, to be used as an async context manager. It connects only once.
+    """An MCP client for one server, to be used as an async context manager, once, and on one event loop.
 
     A request raises NotInRevision if the revision lacks the method, and CapabilityError if the server did not declare
     the method's capability; in both cases nothing is sent. Other failures raise RemoteError (an error response of the

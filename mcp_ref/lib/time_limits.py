@@ -26,15 +26,15 @@ from types import TracebackType
 class TimeLimit:
     """A time limit, as a context manager. At its end, the block is cancelled, and TimeoutError is raised after it."""
 
-    __slots__ = (
-        "_earlier_cancels", "_limits", "_loop", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since",
-    )  # fmt: skip
+    __slots__ = ("_earlier_cancels", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
 
     def __init__(self, limits: TimeLimits, seconds: float | None, max_seconds: float | None) -> None:
-        self._loop = asyncio.get_running_loop()
+        loop = asyncio.get_running_loop()
+        if limits.loop is not loop:
+            limits.bind(loop)
         self._limits, self.seconds = limits, seconds
         self.has_ended = False
-        now = self._loop.time()
+        now = loop.time()
         self.end = math.inf if seconds is None else now + seconds
         """The end on the event loop's clock; infinity without a limit."""
         self.deadline = math.inf
@@ -46,13 +46,13 @@ class TimeLimit:
         """Start of the current `stopped` block, or of this limit if that is later, on the event loop's clock."""
 
     def __enter__(self) -> TimeLimit:
-        task = asyncio.current_task(self._loop)
+        limits = self._limits
+        task = asyncio.current_task(limits.loop)
         assert task is not None
         self._task, self._earlier_cancels = task, task.cancelling()
-        limits = self._limits
         limits.running.add(self)
         if limits.open_stops:
-            self.stopped_since = self._loop.time()
+            self.stopped_since = asyncio.get_running_loop().time()
         elif self.end < limits.next_check:
             limits.check_by(self.end)
         return self
@@ -69,7 +69,7 @@ class TimeLimit:
     def restart(self) -> None:
         """Begin again with the whole time, up to the deadline. Do nothing without a deadline."""
         if self.seconds is not None and self.deadline < math.inf and not self.has_ended:
-            self.end = min(self._loop.time() + self.seconds, self.deadline)
+            self.end = min(asyncio.get_running_loop().time() + self.seconds, self.deadline)
             self._limits.check_by(self.end)
 
     def postpone(self, seconds: float) -> None:
@@ -82,7 +82,7 @@ class TimeLimit:
 
         Do nothing if it has ended, or if its own block calls this, because the block can leave by itself.
         """
-        if not self.has_ended and asyncio.current_task(self._loop) is not self._task:
+        if not self.has_ended and asyncio.current_task() is not self._task:
             self.expire()
 
     def expire(self) -> None:
@@ -92,9 +92,10 @@ class TimeLimit:
 
 
 class TimeLimits:
-    """The running time limits of one connection. Call its methods on one event loop."""
+    """The running time limits of one connection, which belong to the event loop of the first one."""
 
     def __init__(self) -> None:
+        self.loop: asyncio.AbstractEventLoop | None = None
         self.running: set[TimeLimit] = set()
         self.open_stops = 0
         """Number of open `stopped` blocks."""
@@ -110,6 +111,12 @@ class TimeLimits:
             max_seconds: The total time with all restarts, in seconds; None if the time cannot be restarted.
         """
         return TimeLimit(self, seconds, max_seconds)
+
+    def bind(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Keep the first event loop. Raise RuntimeError for another one, because the timer of the first may be dead."""
+        if self.loop is not None:
+            raise RuntimeError("the connection belongs to another event loop: use it only on the loop that opened it")
+        self.loop = loop
 
     def check_by(self, end: float) -> None:
         """Call `_check` at this time, unless the timer calls it earlier anyway."""

@@ -351,6 +351,12 @@ async def test_client_close_cancels_a_sampling_that_became_a_task() -> None:
     assert ended == ["sampling"]
 
 
+async def test_client_request_on_another_event_loop_raises_runtime_error() -> None:
+    async with Client(Server("x")) as client:
+        with pytest.raises(RuntimeError, match="the connection belongs to another event loop"):
+            await asyncio.to_thread(asyncio.run, client.ping())
+
+
 async def test_client_connects_only_once_even_if_the_connection_has_failed() -> None:
     client = Client(Server("s"))
     async with client:

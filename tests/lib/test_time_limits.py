@@ -19,6 +19,18 @@ async def test_time_limit_ends_after_its_time() -> None:
         await asyncio.Event().wait()
 
 
+async def test_time_limit_on_another_event_loop_raises_runtime_error() -> None:
+    limits = TimeLimits()
+
+    async def limit() -> None:
+        with limits.timeout(100):
+            pass
+
+    await limit()
+    with pytest.raises(RuntimeError, match="belongs to another event loop"):
+        await asyncio.to_thread(asyncio.run, limit())
+
+
 async def test_time_limits_that_begin_later_can_end_earlier() -> None:
     limits = TimeLimits()
     with limits.timeout(100) as long:
