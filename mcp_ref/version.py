@@ -168,6 +168,7 @@ CHANGES
 - After the cancellation of a request, `Context.run` raises CancelledError. So a plain `def` that reports its progress
   notices it.
 - A request of a client on another event loop than its first raises RuntimeError. Before, it could wait forever.
+- `Client.set_logging_level` refuses an unknown level with ValueError. Before, a modern server refused later requests.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

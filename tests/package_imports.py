@@ -35,7 +35,7 @@ LAYERS = (
 """The rooms, lowest first. A room imports from itself and from lower layers; `lib` imports from itself alone."""
 
 MOST_LAZY_IMPORTS = {
-    "server": 30, "client": 8, "cli": 5, "transports": 4, "lib": 5, "basic": 4, "features": 1, "extensions": 1,
+    "server": 30, "client": 9, "cli": 5, "transports": 4, "lib": 5, "basic": 4, "features": 1, "extensions": 1,
 }  # fmt: skip
 """Maximum number of imports inside functions, by room. `cli` is counted together with `demo` and `__main__`."""
 

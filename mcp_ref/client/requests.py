@@ -95,9 +95,8 @@ class ClientRequests:
 
         For a method of the specification, `params` and `returns` are dataclasses of this package, as in
         `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
-        custom method, they can be any dataclass, model or dict, and its extension is by default the first two parts of
-        its name. In 2026-07-28, a request raises CapabilityError unless client and server both declared the extension.
-        The default `timeout` is the client's. `Session.request` documents the other arguments and the exceptions.
+        custom method, they can be any dataclass, model or dict. In 2026-07-28, client and server must both declare its
+        `extension` (default: the first two parts of its name). `Session.request` documents the rest and the exceptions.
         """
         session = self.connector.ready_session or await self.connector.ready()
         send = partial(
@@ -160,6 +159,9 @@ class ClientRequests:
 
         Before that, a legacy server chooses the level; a modern one sends all messages, or none without an `on_log`.
         """
+        from ..features.logging import check_level  # lazy: few clients set the level
+
+        check_level(level)
         if self.revision.era == "modern":
             # [2026-07-28 server/utilities/logging#per-request-log-level] every request names the level
             self.session.request_meta[LOG_LEVEL] = level
@@ -196,10 +198,7 @@ class ClientRequests:
         await session.transport.drain()
 
     def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
-        """Return a decorator that registers a handler of a custom method. `Server.method` documents the arguments.
-
-        The client declares the extension. Raise RuntimeError if it has connected before.
-        """
+        """Return a decorator for the handler of a custom method, as `Server.method` does, and declare its extension."""
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("register methods before the client connects, because a client declares extensions once")
         from ..features.custom_methods import registrar  # lazy: few clients have custom methods

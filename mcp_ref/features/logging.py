@@ -59,8 +59,13 @@ async def set_level(params: SetLevelRequestParams, context: RequestContext) -> E
     return EmptyResult()
 
 
-def is_wanted(level: LoggingLevel, minimum: str | None) -> bool:
-    """Return True if the client wants messages of `level`. Without a `minimum`, it asked for none."""
+def check_level(level: str) -> None:
+    """Raise ValueError for an unknown level."""
     if level not in LEVELS:
         raise ValueError(f"the log level must be one of {', '.join(LEVELS)}, not {level!r}")
+
+
+def is_wanted(level: LoggingLevel, minimum: str | None) -> bool:
+    """Return True if the client wants messages of `level`. Without a `minimum`, it asked for none."""
+    check_level(level)
     return minimum is not None and LEVELS.index(level) >= LEVELS.index(minimum)

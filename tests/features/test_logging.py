@@ -235,6 +235,14 @@ async def test_client_set_logging_level_and_log_handler(revision: str) -> None:
         assert (second.level, second.data, second.logger) == ("info", None, None)
 
 
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+async def test_client_set_logging_level_refuses_an_unknown_level(revision: str) -> None:
+    async with Client(Server("x"), revision=revision, on_log=print) as client:
+        with pytest.raises(ValueError, match=r"the log level must be one of debug, .*, not 'warn'"):
+            await client.set_logging_level("warn")  # type: ignore[arg-type]
+        await client.ping()
+
+
 @pytest.mark.spec("2024-11-05..2025-11-25/server/utilities/logging#security-5")
 async def test_client_ignores_invalid_notifications_message() -> None:
     wrong: list[Object] = [
