@@ -94,6 +94,8 @@ def check_options(options: Mapping[str, object], known: type) -> None:
         if not fits(hints_of(known)[name], value):
             annotation = known.__annotations__[name].__forward_arg__  # its source text
             advice = _advice(hints_of(known)[name], value)
+            if not advice and isinstance(value, str):
+                advice = _choices(hints_of(known)[name])
             raise TypeError(f"the option {name} must have the type {annotation}, not {_type_of(value)}{advice}")
         if isinstance(value, str):
             check_unicode(f"the option {name}", value)
@@ -274,6 +276,13 @@ def _advice(hint: object, given: object) -> str:
     if isinstance(first, dict) and wanted is not None:
         return f"; write {wanted.__name__}(...) instead of a dict"
     return ""
+
+
+def _choices(hint: object) -> str:
+    """Return advice that lists the values of the first Literal in a type, else ""."""
+    if get_origin(hint) is Literal:
+        return f"; choose {describe(hint)}"
+    return next(filter(None, map(_choices, get_args(hint))), "")
 
 
 def _dataclass_in(hint: object) -> type | None:

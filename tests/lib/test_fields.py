@@ -135,6 +135,14 @@ async def test_serve_http_refuses_an_argument_of_the_wrong_type(name: str) -> No
         await Server("s").serve_http(**wrong({name: Odd()})).__aenter__()
 
 
+def test_option_that_is_none_of_the_possible_texts_gets_an_error_that_lists_them() -> None:
+    server = Server("s")
+    with pytest.raises(TypeError, match="TaskSupport, not str; choose 'forbidden' or 'optional' or 'required'$"):
+        server.tool(task=wrong("maybe"))(lambda: None)
+    with pytest.raises(TypeError, match="; choose 'public' or 'private'$"):
+        Server("s", cache_scope=wrong("shared"))
+
+
 def test_text_option_with_half_of_a_surrogate_pair_is_a_value_error() -> None:
     advice = re.escape("; replace it with .encode(errors='replace').decode()")
     with pytest.raises(ValueError, match=rf"^the option title has half of a surrogate pair at index 1, .*{advice}$"):
