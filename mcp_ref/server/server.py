@@ -156,7 +156,8 @@ class Server:
     def completion(self, target: str, argument: str) -> Callable[[F], F]:
         """Return a decorator for a function that suggests values for an `argument` of a prompt or resource template.
 
-        `target` is the prompt's name, or the template's URI, whose variables are its arguments.
+        `target` is the prompt's name, or the template's URI, whose variables are its arguments. The function gets the
+        text so far and, if it has a second parameter, a dict of the other arguments. It returns a list of str.
         """
         return registering("completion", target, partial(self.completions.add, target, argument))
 
