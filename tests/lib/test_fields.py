@@ -135,11 +135,11 @@ async def test_serve_http_refuses_an_argument_of_the_wrong_type(name: str) -> No
         await Server("s").serve_http(**wrong({name: Odd()})).__aenter__()
 
 
-def test_option_that_is_none_of_the_possible_texts_gets_an_error_that_lists_them() -> None:
+def test_check_options_lists_the_possible_texts_of_an_option() -> None:
     server = Server("s")
-    with pytest.raises(TypeError, match="TaskSupport, not str; choose 'forbidden' or 'optional' or 'required'$"):
+    with pytest.raises(TypeError, match=r"TaskSupport, not str; choose 'forbidden' or 'optional' or 'required'$"):
         server.tool(task=wrong("maybe"))(lambda: None)
-    with pytest.raises(TypeError, match="; choose 'public' or 'private'$"):
+    with pytest.raises(TypeError, match=r"; choose 'public' or 'private'$"):
         Server("s", cache_scope=wrong("shared"))
 
 
