@@ -23,7 +23,7 @@ from ..lib.fields import CheckedFields
 from ..lib.shares import ShareExceeded, Shares
 from ..lib.turns import turn_for
 from .errors import ConnectionClosed, McpError, RemoteError
-from .failures import error_response, writable_response
+from .failures import error_response, log_notification_failure, writable_response
 from .messages import (
     INTERNAL_ERROR,
     Batch,
@@ -141,8 +141,8 @@ class Dispatcher(Requester):
         elif isinstance(message, Notification):
             try:
                 self._on_notification(message)
-            except Exception:
-                log.exception("the handler of %s failed", message.method)
+            except BaseException as error:  # including CancelledError, because the next messages must be received
+                log_notification_failure(message.method, error)
         elif isinstance(message, Batch):
             self._receive_batch(message)
         elif isinstance(message, RequestFailure):

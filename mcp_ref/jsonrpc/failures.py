@@ -62,6 +62,13 @@ def error_response(request: Request, error: BaseException, is_cancelled: bool) -
     return ErrorResponse(request.id, fault)
 
 
+def log_notification_failure(method: str, error: BaseException) -> None:
+    """Log an exception of a notification's handler. Raise it again if it has to end the program."""
+    if isinstance(error, (SystemExit, KeyboardInterrupt)):
+        raise error
+    log.error("the handler of %s failed", method, exc_info=error)
+
+
 def handler_fault(text: str) -> InvalidMessage:
     """Log a fault of a client's handler. Return the error with which the server's request, or our own call, fails."""
     log.error(text)

@@ -402,11 +402,17 @@ async def test_error_response_raises_remote_error_with_its_code_message_and_data
             assert caught.value.data == data and type(caught.value.data) is type(data)
 
 
-def fail(*anything: object) -> NoReturn:
-    raise OSError("the display is gone")
+class Failed(BaseException):
+    """An exception like those of pytest, which `except Exception` does not catch."""
 
 
-async def test_callbacks_that_raise_are_logged_and_harm_nothing(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("error", [OSError("the display is gone"), asyncio.CancelledError(), Failed()])
+async def test_callbacks_that_raise_are_logged_and_harm_nothing(
+    error: BaseException, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(*anything: object) -> NoReturn:
+        raise error
+
     async def user(question: ElicitRequestFormParams | ElicitRequestURLParams) -> ElicitResult:
         return ElicitResult("accept")
 
