@@ -210,7 +210,7 @@ def _possible_data(result: CallToolResult, schema: Object) -> list[JSON]:
         is_likely_wrapped = schema.get("type") != "object" or lacks_result
         return [data["result"], data] if is_likely_wrapped else [data, data["result"]]
     if len(result.content) != 1 or result.content[0].type != "text":
-        return []
+        return [] if result.content else [None]  # a tool without a result returns no content
     # Before 2025-06-18, servers send data as text: a string as it is, anything else as JSON.
     possible: list[JSON] = [result.text]
     if schema.get("type") != "string":

@@ -57,6 +57,7 @@ def make_server() -> Server:
         "seats": (list[Seat], [Seat(1), Seat(2)]),
         "perhaps_seat": (Seat | None, Seat(3)),
         "no_seat": (Seat | None, None),
+        "nothing": (None, None),
         "number": (int, 5),
         "text": (str, "5"),
         "day": (date, date(2025, 1, 31)),
@@ -104,6 +105,8 @@ async def test_call_tool_returns_the_same_object_in_every_revision(revision: str
         assert await client.call_tool("perhaps_seat", returns=Seat) == Seat(3)
         nothing: Any = type(None)
         assert await client.call_tool("no_seat", returns=nothing) is None
+        if revision > "2024-10-07":  # in this revision, a result without content is an empty list
+            assert await client.call_tool("nothing", returns=nothing) is None
         assert await client.call_tool("number", returns=int) == 5
         small: Any = Annotated[int, {"maximum": 9}]  # has no hash
         assert await client.call_tool("number", returns=small) == 5
@@ -136,6 +139,9 @@ RESULTS: list[tuple[Object, Any, object]] = [
     ({"content": [{"type": "text", "text": "[" * 100_000}]}, list[int], "expected an array"),
     ({"content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}]}, str, "nor a single text"),
     ({"content": [{"type": "image", "data": "", "mimeType": "image/png"}]}, str, "nor a single text"),
+    ({"content": []}, type(None), None),
+    ({"content": []}, Seat | None, None),
+    ({"content": []}, int, "expected an integer, got null"),
     ({"structuredContent": {"row": 13}}, Seat, "row 13 does not exist"),
     ({"structuredContent": {"row": 0}}, Seat, "row: expected at least 1, got 0"),
 ]
