@@ -69,10 +69,10 @@ class HttpApp:
         self._membership = Membership(catalog.service, self, self._reopen)  # the service runs the lifespan
         health = health_routes(self._membership, lambda: self.is_draining, catalog.service.stats)
         self._health = health if options.get("health", False) else {}
-        taken = [*self._endpoint_paths, *self._health]
+        taken = [*self._endpoint_paths]
         for part in (self._http_sse, self._protection):
             taken += part.paths if part is not None else ()
-        check_routes(options.get("routes", {}), taken)
+        check_routes([*self._health, *options.get("routes", {})], taken)
         self._routes = {**options.get("routes", {}), **self._health}
         self._route_checks = RequestChecks(self._hosts, self._origins, METHODS, has_messages=False)
         self._health_checks = RequestChecks(("*",), self._origins, ("GET", "HEAD"), has_messages=False)

@@ -16,7 +16,7 @@ import asyncio
 import contextvars
 import inspect
 import json
-from collections.abc import Awaitable, Callable, Collection, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
@@ -54,13 +54,15 @@ def is_path(path: str) -> bool:
     return path.startswith("/") and path.isascii() and path.isprintable() and not set(path) & set("?# ")
 
 
-def check_routes(routes: Mapping[str, RouteHandler], taken: Collection[str]) -> None:
-    """Raise ValueError for a path that cannot be requested, or that is one of the `taken` paths of the server."""
+def check_routes(routes: Iterable[str], taken: Iterable[str]) -> None:
+    """Raise ValueError for a path that cannot be requested, that is one of the `taken` paths, or that is repeated."""
+    used = {*taken}
     for path in routes:
         if not is_path(path):
             raise ValueError(f"the path of a route must be like '/health', percent-encoded, not {path[:100]!r}")
-        if path in taken:
-            raise ValueError(f"the server itself uses the path {path}: choose another path for the route")
+        if path in used:
+            raise ValueError(f"the server itself uses the path {path}: choose another path")
+        used.add(path)
 
 
 async def call_route(handler: RouteHandler, request: HttpRequest, executor: Executor) -> tuple[int, HeaderList, bytes]:

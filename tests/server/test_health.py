@@ -46,6 +46,11 @@ def test_health_paths_cannot_be_routes_of_the_author() -> None:
     HttpApp(Server("s").catalog, routes={"/livez": lambda request: "me"})
 
 
+def test_health_paths_cannot_be_the_path_of_the_endpoint() -> None:
+    with pytest.raises(ValueError, match="the server itself uses the path /livez"):
+        HttpApp(Server("s").catalog, health=True, path="/livez")
+
+
 async def test_livez_responds_and_readyz_refuses_while_the_lifespan_fails() -> None:
     @contextlib.asynccontextmanager
     async def connect(server: Server) -> AsyncIterator[None]:
