@@ -28,6 +28,7 @@ import asyncio
 import contextlib
 import hashlib
 import json
+import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -167,16 +168,19 @@ class Bearer(Authorizer):
 
     Args:
         token: The token, or an async function that returns the current one. The client calls it for each request.
+
+    Raises:
+        ValueError: The token has characters that no header can have. From a function, it is an AuthorizationError.
     """
 
     def __init__(self, token: str | Callable[[], Awaitable[str]]) -> None:
         super().__init__()
         if not isinstance(token, str) and not callable(token):  # for example None, from a variable that is not set
             raise TypeError(f"the token must be a str or an async function, not an object of {type(token).__name__}")
-        self._token = token
+        self._token = _checked_token(token) if isinstance(token, str) else token
 
     async def current(self, peers: PeerRequests, grant: Grant | None) -> Grant | None:
-        token = self._token if isinstance(self._token, str) else await self._token()
+        token = self._token if isinstance(self._token, str) else _checked_token(await self._token())
         if grant is not None and grant.access_token == token:
             return grant
         expires_at = None if isinstance(self._token, str) else 0.0  # never fresh, so that the function is called again
@@ -187,6 +191,14 @@ class Bearer(Authorizer):
             raise InsufficientScope(need.peers.server, need.challenge.scopes)
         raise AuthorizationError(f"{peer_url(need.peers.server)} refuses the token that this program was given: it has "
                                  "expired, or is for another server; get a new one")  # fmt: skip
+
+
+def _checked_token(token: str) -> str:
+    """Return a token. Raise ValueError, without the token, if it would make the Authorization header invalid."""
+    if not re.fullmatch("[!-~]+", token):
+        raise ValueError("the token must be visible ASCII characters without spaces: leave out the word `Bearer`, and "
+                         "the line break at the end of a file")  # fmt: skip
+    return token
 
 
 @dataclass(slots=True, eq=False)

@@ -902,6 +902,21 @@ def test_bearer_refuses_a_token_that_is_not_set() -> None:
         Bearer(None)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("token", ["", "marker\n", "Bearer marker", "märker"])
+async def test_bearer_refuses_a_token_that_no_header_can_have(token: str) -> None:
+    with pytest.raises(ValueError, match="visible ASCII characters") as caught:
+        Bearer(token)
+    assert "marker" not in str(caught.value)
+
+    async def read_token() -> str:
+        return token
+
+    async with protected() as world:
+        with pytest.raises(AuthorizationError, match="visible ASCII characters"):
+            await call(world, Bearer(read_token))
+        assert world.mcp.seen == []
+
+
 async def test_refused_bearer_token_is_an_error() -> None:
     async with protected() as world:
         with pytest.raises(AuthorizationError, match="refuses the token"):
