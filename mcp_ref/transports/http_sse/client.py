@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 from urllib.parse import urljoin, urlsplit
 
-from ...jsonrpc.errors import ConnectionClosed, McpError
+from ...jsonrpc.errors import ConnectionClosed, InvalidMessage, McpError
 from ...jsonrpc.large_messages import decode_from_server
 from ...jsonrpc.messages import Outgoing, Request, RequestFailure, RequestId, encode
 from ...lib.http.client import HttpSender
@@ -62,7 +62,7 @@ class SseClientTransport:
         self._posts: set[asyncio.Task[None]] = set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the stream. Raises ConnectionClosed without an endpoint event, or an McpError if authorization fails."""
+        """Open the stream. Raise ConnectionClosed without an endpoint event, or another McpError (see `_read`)."""
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
@@ -81,9 +81,9 @@ class SseClientTransport:
         try:
             await self._read_stream()
             reason = ConnectionClosed(f"{public_url(self.url)}: the server ended the stream")
-        except (HttpError, EventTooLarge, ConnectionClosed, ValueError) as error:
+        except (HttpError, EventTooLarge, ValueError) as error:
             reason = ConnectionClosed(f"{public_url(self.url)}: {error}")
-        except McpError as error:  # the authorization failed
+        except McpError as error:  # the authorization failed, or the endpoint has another origin
             reason = error
         if self._endpoint.done():
             self._end_report.send(reason)
@@ -159,10 +159,12 @@ class SseClientTransport:
 
 
 def _endpoint_at(url: str, reference: str) -> str:
-    """Return the URL for POSTs. Raise ConnectionClosed if its origin is not that of the stream, whose URL is `url`."""
+    """Return the URL for POSTs. Raise InvalidMessage if its origin is not that of the stream, whose URL is `url`."""
     endpoint = urljoin(url, reference)
     if _origin(endpoint) != _origin(url):
-        raise ConnectionClosed(f"the server's endpoint {endpoint[:200]!r} has another origin than the stream")
+        named = f"the endpoint event names {endpoint[:200]!r}, which has another origin than its stream"
+        advice = "a server behind a proxy must name a path there, or a URL of the proxy"
+        raise InvalidMessage(f"{public_url(url)}: {named}; {advice}")
     return endpoint
 
 
