@@ -215,9 +215,11 @@ def test_url_with_an_error_status_exits_with_3_and_shows_the_status_and_the_reas
 def test_url_with_401_and_without_an_authorization_server_is_1_and_says_what_to_do(capsys: Captured) -> None:
     with answering(401, REFUSAL) as server:
         assert main(["list", "--", server.url]) == 1
-    origin = server.url.removesuffix("/mcp")
-    why = f"cannot register this client at {origin}: status 401; register one by hand, and configure its client id\n"
-    assert capsys.readouterr().err == why
+    registration = server.url.replace("/mcp", "/register")
+    assert capsys.readouterr().err == (
+        f"found no authorization server of {server.url} ({registration}: status 401). It publishes no metadata either, "
+        "so perhaps it wants an API key, or a token that you get elsewhere.\n"
+    )
 
 
 def test_url_of_a_web_page_exits_with_3_and_names_the_content_type(capsys: Captured) -> None:

@@ -30,9 +30,9 @@ from urllib.parse import urlsplit
 from ...lib.http.response import HttpError
 from .authorization_server_discovery import PeerRequests
 from .challenges import basic_credentials, split_scopes
-from .errors import AuthorizationError, RegistrationFailed, peer_text, peer_url
+from .errors import AuthorizationError, DiscoveryFailed, RegistrationFailed, peer_text, peer_url
 from .loopback import Receiver, check_receivable, receive
-from .metadata import ClientMetadata, JsonObject, ServerMetadata, parse_oauth_error
+from .metadata import ClientMetadata, JsonObject, ServerMetadata, default_server_metadata, parse_oauth_error
 from .store import MemoryStore
 
 AUTH_METHODS: Final = ("client_secret_basic", "client_secret_post", "none")
@@ -194,6 +194,12 @@ async def register(
     body, headers = json.dumps(document.to_json()).encode(), {"Content-Type": "application/json"}
     try:
         response = await peers.send("POST", metadata.registration_endpoint, headers, body)
+        if response.status in (401, 403, 404, 405) and metadata == default_server_metadata(issuer):
+            raise DiscoveryFailed(
+                f"authorization server of {peer_url(peers.server)}",
+                [(metadata.registration_endpoint, f"status {response.status}")],
+                "It publishes no metadata either, so perhaps it wants an API key, or a token that you get elsewhere.",
+            )
         if response.status not in (200, 201):
             # [2026-07-28 basic/authorization/client-registration#application-type-and-redirect-uri-constraints] MUST
             # handle the refusal of a redirect URI, and SHOULD tell the user

@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from mcp_ref import AuthorizationCode, AuthorizationError, HttpClient, MemoryStore, RegistrationFailed
+from mcp_ref import AuthorizationCode, AuthorizationError, DiscoveryFailed, HttpClient, MemoryStore, RegistrationFailed
 from mcp_ref.basic.authorization.authorization_server_discovery import PeerRequests
 from mcp_ref.basic.authorization.client_registration import Clients, OAuthClient, choose_auth_method, register
-from mcp_ref.basic.authorization.metadata import ServerMetadata
+from mcp_ref.basic.authorization.metadata import ServerMetadata, default_server_metadata
 from mcp_ref.jsonrpc.messages import JSON, Object
 from tests.protected_servers import Step, authorization_server, status
 
@@ -98,6 +98,16 @@ async def test_failed_registration_shows_no_body(step: Step) -> None:
         assert "marker" not in str(caught.value)
         with pytest.raises(RegistrationFailed, match="by hand"):
             await register(peers, ServerMetadata(auth.base), "x", URI, [])
+
+
+@pytest.mark.parametrize("code", [401, 404])
+async def test_server_with_neither_metadata_nor_registration_perhaps_wants_an_api_key(code: int) -> None:
+    async with authorization_server() as auth, HttpClient() as http:
+        auth.always("/register", status(code))
+        peers = PeerRequests(http, f"{auth.base}/mcp")
+        peers.address = "127.0.0.1"
+        with pytest.raises(DiscoveryFailed, match=f"/register: status {code}.*perhaps it wants an API key"):
+            await register(peers, default_server_metadata(auth.base), "x", URI, [])
 
 
 @pytest.mark.parametrize(
