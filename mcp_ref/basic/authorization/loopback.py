@@ -105,8 +105,10 @@ async def receive(redirect_uri: str) -> AsyncIterator[Receiver]:
         listening.setsockopt(socket.SOL_SOCKET, option, 1)
         listening.bind((address, parts.port or 0))
         server = await start_server(receiver.handle, listening, limits=LIMITS)
-    except BaseException:
+    except BaseException as error:
         listening.close()
+        if isinstance(error, OSError):
+            raise OSError(error.errno, f"cannot listen at the redirect URI {redirect_uri}: {error.strerror}") from None
         raise
     try:
         _, port = server.address

@@ -138,7 +138,7 @@ async def test_receiver_of_localhost_keeps_the_name_and_listens_on_the_address()
 
 async def test_receiver_needs_a_free_port() -> None:
     async with receive("http://127.0.0.1:0/callback") as receiver:
-        with pytest.raises(OSError, match="in use"):
+        with pytest.raises(OSError, match=f"redirect URI {receiver.redirect_uri}: .*in use"):
             async with receive(receiver.redirect_uri):
                 pass
 
