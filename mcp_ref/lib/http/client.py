@@ -44,6 +44,8 @@ MayConnect: TypeAlias = Callable[[str], bool]
 MAX_CACHED_HEADS: Final = 64
 """Maximum number of encoded request heads that one client keeps, because many requests differ only in their bodies."""
 
+_UNKNOWN_ISSUER: Final = (18, 19, 20, 21)
+"""Codes of OpenSSL for a certificate that is signed by itself, or by an issuer that the system does not know."""
 _IDEMPOTENT_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"})
 _RESERVED_HEADERS: Final = frozenset({"host", "accept-encoding", "content-length", "transfer-encoding", "connection"})
 
@@ -204,20 +206,19 @@ class HttpClient:
 
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
         """Return a new connection to the origin, ready for a request."""
-        proxy = self._proxy_for(origin)
-        host, port = origin.host, origin.port
-        if proxy is not None:
-            host, port = proxy.hostname or "", proxy.port or 80
+        proxy, name, through = self._proxy_for(origin), f"{origin.host}:{origin.port}", ""
         try:
             async with asyncio.timeout(self._limits.connect):
                 if proxy is None:
                     connection = await self._connect_directly(origin, may_connect)
                 else:
+                    host, port = proxy.hostname or "", proxy.port or 80
+                    through = f" through the proxy {host}:{port}"
                     connection = await self._connect_through(proxy, host, port, origin)
         except TimeoutError:
-            raise HttpTimeout(f"{host}:{port} was not reached within {self._limits.connect:g} s") from None
+            raise HttpTimeout(f"{name} was not reached{through} within {self._limits.connect:g} s") from None
         except (OSError, UnicodeError) as error:
-            raise HttpError(f"{host}:{port} cannot be reached: {_reason(error)}") from error
+            raise HttpError(f"{name} cannot be reached{through}: {_reason(error)}") from error
         self._all.add(connection)
         return connection
 
@@ -334,6 +335,11 @@ def _reason(error: OSError | UnicodeError) -> str:
         return "no program listens there (is the server running?)"
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"the server does not use TLS: write http:// in place of https:// ({error.reason})"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        advice = ""
+        if error.verify_code in _UNKNOWN_ISSUER:
+            advice = "; if you trust its issuer, set SSL_CERT_FILE to a file with the issuer's certificate"
+        return f"its certificate is not valid: {error.verify_message}{advice}"
     if isinstance(error, gaierror):
         return "its name has no address: check the name, and the network"
     return str(error)
