@@ -56,6 +56,8 @@ MAX_REMEMBERED: Final = 10_000
 """Maximum number of verified tokens that are remembered, by their hash."""
 REMEMBERED_SECONDS: Final = 60.0
 """Time for which a verified token is remembered, even if it is revoked meanwhile, in seconds."""
+MAX_REPORTED: Final = 10
+"""Maximum number of different reasons for refused tokens that are logged as warnings."""
 INVALID_TOKEN: Final = "the access token is not valid here: get another one"
 """The only reason that clients learn about an invalid token."""
 INVALID_PROOF: Final = "the DPoP proof is not valid here: send another one"
@@ -135,6 +137,7 @@ class Protection:
         self._schemes: Sequence[Literal["Bearer", "DPoP"]] = ("Bearer", "DPoP") if dpop is not None else ("Bearer",)
         if dpop is not None and dpop.is_required:
             self._schemes = ("DPoP",)
+        self._reported: set[str] = set()  # reasons for refused tokens, each of which is a warning once
         self.skew = DEFAULT_SKEW
         if isinstance(verify, Verifier):
             self._verify, self.skew = verify.for_server(resource, self.issuers), verify.skew
@@ -192,7 +195,7 @@ class Protection:
         if principal is not None:
             fault = self._fault(principal, scheme)
         if principal is None or fault is not None:
-            log.info("a token was refused: %s", fault or "the verifier does not accept it")
+            self._log_refusal(fault or "the verifier does not accept it")
             raise self._refusal(401, INVALID_TOKEN, "invalid_token")
         access = TokenAccess(self, principal)
         if self._remembers:
@@ -202,6 +205,14 @@ class Protection:
             ends_at = MAX_DATE if access.ends_at is None else access.ends_at
             self._remembered[digest] = access, time.monotonic() + REMEMBERED_SECONDS, ends_at
         return access
+
+    def _log_refusal(self, fault: str) -> None:
+        """Log why a token was refused. The first time, it is a warning, because the settings may be wrong."""
+        if fault in self._reported or len(self._reported) >= MAX_REPORTED:
+            log.info("a token was refused: %s", fault)
+        else:
+            self._reported.add(fault)
+            log.warning("a token was refused: %s (the log level INFO shows all refusals)", fault)
 
     def _credentials(self, headers: Headers) -> tuple[str, str, bytes]:
         """Return the scheme, the token and its hash. Raise AccessRefused without a token."""

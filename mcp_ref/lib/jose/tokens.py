@@ -99,7 +99,7 @@ def check_claims(
         raise JoseError("the issuer (iss) is not accepted")
     if not all(isinstance(name, str) for name in claimed) or not any(name in claimed for name in audiences):
         # without this check, the server for which the token was issued could use it here
-        raise JoseError("the token is for another audience (aud)")
+        raise JoseError(f"the token is for another audience (aud) than {' or '.join(audiences)}")
     expires, starts, issued = read_date(claims, "exp"), read_date(claims, "nbf"), read_date(claims, "iat")
     if expires is None or now >= expires + skew:
         raise JoseError("the token has expired" if expires is not None else "the token has no expiry (exp)")

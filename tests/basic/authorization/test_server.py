@@ -151,6 +151,18 @@ async def test_token_that_is_not_for_this_server_is_401_with_one_body_for_all_re
     assert "x" * (MAX_TOKEN + 1) not in tokens.asked
 
 
+async def test_each_reason_for_refused_tokens_is_a_warning_once(caplog: pytest.LogCaptureFixture) -> None:
+    tokens = Tokens()
+    tokens.grant("foreign", issuer="https://other.example")
+    async with served_over_http(notes()[0], authorization=protection(tokens)) as web:
+        for token in ("foreign", "unknown", "foreign"):
+            await bearer(web, token).post(modern_call("whoami"))
+    assert [record.message for record in caplog.records if record.levelname == "WARNING"] == [
+        "a token was refused: its issuer is not one of `issuers` (the log level INFO shows all refusals)",
+        "a token was refused: the verifier does not accept it (the log level INFO shows all refusals)",
+    ]
+
+
 @pytest.mark.attack("A1")
 async def test_token_with_the_scheme_dpop_is_401() -> None:
     async with served_over_http(notes()[0], authorization=protection(Tokens("good"))) as web:
