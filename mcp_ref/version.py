@@ -139,6 +139,9 @@ CHANGES
   A session in a store keeps its log level and its subscriptions, and its lost requests get an error.
   `Server(task_store=AsyncTaskStore)` keeps tasks in a database: each process can serve requests about all of them.
   `examples/many_machines/` has all three, with nginx, HAProxy, Redis, PostgreSQL and Kubernetes.
+- `Bearer` refuses a token that no header can have, and `health=True` a `path` such as "/livez".
+- If an HTTP+SSE server names an endpoint of another origin, `connect` raises InvalidMessage. Before, it reported the
+  refusal of an earlier POST.
 - An argument of the wrong type is a TypeError in `Server`, such as `page_size="5"` or an unknown `cache_scope`, and in
   `Host`, `Bridge`, `HttpClient`, `Protection`, the verifiers and the stores.
 - A completer's Enum members, booleans and dates become the text that such an argument has; other objects are an error.
