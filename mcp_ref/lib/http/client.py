@@ -206,14 +206,14 @@ class HttpClient:
 
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
         """Return a new connection to the origin, ready for a request."""
-        proxy, name, through = self._proxy_for(origin), f"{origin.host}:{origin.port}", ""
+        proxy, name, through = self._proxy_for(origin), f"{bracket_ipv6(origin.host)}:{origin.port}", ""
         try:
             async with asyncio.timeout(self._limits.connect):
                 if proxy is None:
                     connection = await self._connect_directly(origin, may_connect)
                 else:
                     host, port = proxy.hostname or "", proxy.port or 80
-                    through = f" through the proxy {host}:{port}"
+                    through = f" through the proxy {bracket_ipv6(host)}:{port}"
                     connection = await self._connect_through(proxy, host, port, origin)
         except TimeoutError:
             raise HttpTimeout(f"{name} was not reached{through} within {self._limits.connect:g} s") from None

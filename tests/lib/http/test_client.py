@@ -448,6 +448,16 @@ async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
                 await get(http, f"http://127.0.0.1:{port}/")
 
 
+async def test_ipv6_address_that_cannot_be_reached_is_named_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object, **__: object) -> NoReturn:
+        raise ConnectionRefusedError
+
+    monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", refuse)
+    async with client() as http:
+        with pytest.raises(HttpError, match=r"^\[::1\]:80 cannot be reached"):
+            await get(http, "http://[::1]/")
+
+
 async def test_connect_to_an_unknown_name_says_what_to_check(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object, **__: object) -> NoReturn:
         raise socket.gaierror(-2, "Name or service not known")
