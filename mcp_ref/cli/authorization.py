@@ -84,19 +84,19 @@ def browser_for(url: str, options: argparse.Namespace, store: MemoryStore) -> Op
         return open_in_browser
 
     async def refuse(sign_in_url: str) -> None:
-        scopes = ""
-        if await AuthorizationCode(store=store).stored(url) is not None:
-            # the user is signed in, so the server wants more scopes, which the URL of the new sign-in names
+        scopes, purpose = "", "sign in"
+        stored = await AuthorizationCode(store=store).stored(url)
+        if stored is not None:  # the sign-in has ended, or the server wants more scopes
             scopes = parse_qs(urlsplit(sign_in_url).query).get("scope", [""])[0]
+            purpose = "sign in again" if set(scopes.split()) <= set(stored.scopes) else "sign in for more scopes"
         error = SignInNeeded(url)
-        error.add_note(login_advice(url, scopes))
+        error.add_note(login_advice(url, scopes, purpose))
         raise error
 
     return refuse
 
 
-def login_advice(url: str, scopes: str = "") -> str:
-    """Return a line with the command that signs in, or that asks for these scopes too."""
-    if not scopes:
-        return f"sign in with: {PROGRAM} {shlex.join(['login', url])}"
-    return f"sign in for more scopes with: {PROGRAM} {shlex.join(['login', '--scope', scopes, url])}"
+def login_advice(url: str, scopes: str = "", purpose: str = "sign in") -> str:
+    """Return a line with the command that signs in, and that asks for these scopes."""
+    options = ["--scope", scopes] if scopes else []
+    return f"{purpose} with: {PROGRAM} {shlex.join(['login', *options, url])}"

@@ -179,6 +179,17 @@ def test_step_up_without_a_terminal_names_all_scopes(alone: World, capsys: Captu
     assert len(alone.opened) == 2
 
 
+def test_revoked_sign_in_without_a_terminal_says_to_sign_in_again_for_all_scopes(
+    alone: World, capsys: Captured
+) -> None:
+    assert main(["login", "--scope", "notes:read notes:write", "--", alone.url]) == 0
+    path = default_path()
+    path.write_text(re.sub(r'("(access|refresh)_token": ?")', r"\1revoked-", path.read_text()))
+    assert main(["list", "--", alone.url]) == 4
+    command = f"python3 -m mcp_ref login --scope 'notes:read notes:write' {alone.url}"
+    assert capsys.readouterr().err.splitlines()[-1] == f"sign in again with: {command}"
+
+
 def test_whoami_shows_issuer_scopes_and_end_without_a_token(world: World, capsys: Captured) -> None:
     assert main(["whoami", "--", world.url]) == 4
     assert f"login {world.url}" in capsys.readouterr().err
