@@ -900,6 +900,14 @@ async def test_responses_that_the_server_does_not_accept_are_limited(monkeypatch
         assert posted == [0, 1, 2] and "x" in site.keys
 
 
+async def test_notification_is_accepted_although_its_response_is_an_event_stream_without_end() -> None:
+    async with scripted() as site, talk(site.url) as client:
+        site.on("x", events(hold=True))
+        client.send(Notification("x"))
+        async with asyncio.timeout(PATIENCE):
+            assert await client.ask() == Response(1, {})  # it waits until the notification is accepted
+
+
 @pytest.mark.parametrize("code", [400, 405])
 async def test_post_refused_after_the_handshake_does_not_try_http_sse(code: int) -> None:
     async with scripted() as site, talk(site.url) as client:
