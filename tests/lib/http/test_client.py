@@ -701,17 +701,17 @@ async def test_address_is_checked_between_connect_and_tls() -> None:
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
 async def test_refused_address_gets_no_byte(scheme: str) -> None:
-    received = []
+    received = asyncio.Queue[bytes]()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        received.append(await reader.read())
+        received.put_nowait(await reader.read())
         writer.close()
 
     async with listening(serve) as port, client() as http:
         with pytest.raises(ForbiddenAddress, match=r"127\.0\.0\.1"):
             async with http.request("POST", f"{scheme}://localhost:{port}/", body=b"x", may_connect=lambda _: False):
                 pass
-    assert received == [b""]
+        assert await asyncio.wait_for(received.get(), PATIENCE) == b""
 
 
 async def test_open_connection_to_a_refused_address_is_not_reused() -> None:
