@@ -26,7 +26,7 @@ from ..base import OnEnd, Receive, Trace
 from .lines import MAX_LINE, MAX_READ, LineTransport, limit_reads
 
 EXIT_SECONDS = 0.1
-"""Time for which a client waits for the last output and the exit code of a server that ends, in seconds."""
+"""Time for which a client waits for the last output of a server that has exited, in seconds."""
 INHERITED_VARIABLES = system.SYSTEM.inherited_variables
 """The environment variables that a server inherits. Others may hold secrets, so a caller must pass them explicitly."""
 SILENT_GRACE_SECONDS = 0.2
@@ -153,7 +153,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
 
     def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
         if fd == 1:
-            self._lines.feed_eof(self._report_end_after_exit)
+            self._lines.feed_eof(lambda: self._report_end_after(self._grace))
         elif fd == 0:
             if error is not None:  # a message was lost at least in part, so its response will never come
                 asyncio.get_running_loop().call_later(self._grace, self._report_end)
@@ -166,12 +166,12 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         self.resume_reading()
-        self._report_end_after_exit()
+        self._report_end_after(EXIT_SECONDS)
 
-    def _report_end_after_exit(self) -> None:
+    def _report_end_after(self, seconds: float) -> None:
         # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
         # server started can keep the output open, and a server can close its output without exiting.
-        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
+        asyncio.get_running_loop().call_later(seconds, self._report_end)
 
     def _report_end(self) -> None:
         self._writable.set()
