@@ -51,7 +51,7 @@ class Program:
         """Return its resident memory, in bytes."""
         return int(Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
-    def stop(self, number: int, seconds: float = 3.0) -> bytes:
+    def stop(self, number: int, seconds: float = PATIENCE) -> bytes:
         """End it by a signal, within `seconds` and with exit code 0. Return the rest of its standard error."""
         self.process.send_signal(number)
         _, said = self.process.communicate(timeout=seconds)

@@ -267,7 +267,7 @@ def test_sessions_without_an_end_need_at_most_20_kb_each(tmp_path: Path) -> None
 
     with serving(server_file(tmp_path), is_forked=False) as program:
         run(test(program))
-        (line,) = program.stop(signal.SIGTERM).splitlines()  # within 3 s, however many there are
+        (line,) = program.stop(signal.SIGTERM).splitlines()  # soon, however many there are
         assert b"100 sessions come from 127.0.0.1" in line
 
 
@@ -287,7 +287,7 @@ def test_signal_ends_a_server_with_streams_open_and_a_tool_running(tool: str, tm
             await older.say(call(tool))
             for stream in (asking, older.stream):
                 assert (await stream.object())["method"] == "notifications/message"
-            said = await asyncio.to_thread(program.stop, number)  # within 3 s, and with exit code 0
+            said = await asyncio.to_thread(program.stop, number)  # soon, and with exit code 0
             if tool in ("ignores", "blocks"):  # such a handler cannot be ended, and is left
                 assert b"the program exits although" in said and b"Traceback" not in said
             else:
