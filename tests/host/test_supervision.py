@@ -28,6 +28,8 @@ from mcp_ref.host import supervisor
 from mcp_ref.host.supervisor import Pauses
 from mcp_ref.host.throttle import MAX_BURST, Throttle
 from mcp_ref.jsonrpc.messages import Notification, Object
+from mcp_ref.lib.http.client import HttpClient
+from mcp_ref.transports.streamable_http.client import StreamableHttpClientTransport
 from tests.host.peers import Fragile, LegacyServer, Person, calculator, error, lines, opened, state, tool
 from tests.settings import PATIENCE, ROOT, eventually
 
@@ -101,6 +103,10 @@ async def test_host_call_to_a_server_that_cannot_be_reached_says_that_it_was_not
         url = await stack.enter_async_context(server.serve_http())
         async with opened(Host({"s": url})) as host:
             await stack.aclose()
+            transport = host._server("s").check_ready().session.transport
+            assert isinstance(transport, StreamableHttpClientTransport) and isinstance(transport._http, HttpClient)
+            kept = transport._http._free  # a request on one of these would be sent if the client had not seen its end
+            await eventually(lambda: not any(connection.is_open() for connection in kept))
             with pytest.raises(ConnectionClosed, match=r"cannot be reached: [^;]*$") as lost:
                 await host.call_tool("s.add", ADD)
             assert lost.value.is_unsent

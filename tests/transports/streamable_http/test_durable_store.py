@@ -281,22 +281,24 @@ async def test_restored_session_serves_other_requests_if_the_first_is_cancelled(
 
 
 async def test_session_that_is_deleted_while_another_request_loads_it_is_404() -> None:
-    held, store, loads, gate = HoldingServer(), Storage(), list[str](), threading.Event()
+    held, store, loads, gates = HoldingServer(), Storage(), list[str](), [threading.Event(), threading.Event()]
     store.table["earlier"] = StoredSession(json.dumps(initialize()).encode(), None)
 
     def block(session: str) -> None:
         loads.append(session)
-        if len(loads) == 2:
-            gate.wait(5.0)
+        if len(loads) <= 2:
+            gates[len(loads) - 1].wait(5.0)
 
     store.obstacle = block
     async with served_over_http(held.server, store=store) as web:
         sent = [await RawSession(web, "earlier").send(request("ping")) for _ in range(2)]
         replies = [asyncio.create_task(web.take(each)) for each in sent]  # either request can be the first to load
+        await eventually(lambda: store._loads.total() == 2)  # neither has found the session in memory
+        gates[0].set()
         (first,), (second,) = await asyncio.wait(replies, return_when=asyncio.FIRST_COMPLETED)
         assert first.result().status == 200
         assert (await RawSession(web, "earlier").delete()).status == 204
-        gate.set()
+        gates[1].set()
         assert (await second).status == 404
         await store.flush(5.0)
         assert loads[:2] == ["earlier", "earlier"] and not store.table and not web.site._endpoint.sessions
