@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
+
+import pytest
 
 import mcp_ref
 
@@ -77,6 +80,16 @@ async def eventually(is_true: Callable[[], object]) -> None:
     async with asyncio.timeout(PATIENCE):
         while not is_true():
             await asyncio.sleep(0.002)
+
+
+def pass_time(patch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Move the clocks of this process on, so that a test of a time limit need neither wait nor be quick.
+
+    asyncio's event loop follows `time.monotonic`, so also the time limits of the test itself have less time left.
+    """
+    monotonic, wall = time.monotonic, time.time
+    patch.setattr(time, "monotonic", lambda: monotonic() + seconds)
+    patch.setattr(time, "time", lambda: wall() + seconds)
 
 
 @dataclass

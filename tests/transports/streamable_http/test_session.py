@@ -42,7 +42,7 @@ from tests.raw_http_client import (
     messages,
     served_over_http,
 )
-from tests.settings import TASK_FACTORIES, eventually
+from tests.settings import TASK_FACTORIES, eventually, pass_time
 
 oldest_and_latest = pytest.mark.parametrize("revision", ["2025-03-26", LATEST_LEGACY])
 GONE = "unknown session, or it has ended: begin a new one with an initialize request"
@@ -212,9 +212,11 @@ async def test_post_that_waits_when_its_session_ends_is_refused(
         assert ("retry-after" in refused.headers) == (refused.status == 503)
 
 
-async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens() -> None:
+async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_that_listens(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     held = HoldingServer()
-    async with served_over_http(held.server, limits=EndpointLimits(session_idle=0.3)) as web:
+    async with served_over_http(held.server, limits=EndpointLimits(session_idle=3.0, keep_alive=0.05)) as web:
         busy, listens = RawSession(web), RawSession(web)
         sessions = web.site._endpoint.sessions
         await busy.handshake()
@@ -226,11 +228,14 @@ async def test_idle_sessions_end_and_never_one_with_work_in_flight_or_a_client_t
         for _ in range(3):
             idle = RawSession(web)
             await idle.handshake()  # later than the others
+            pass_time(monkeypatch, 3.0)
             await eventually(lambda: idle.id not in sessions)  # noqa: B023
         assert set(sessions) == {busy.id, listens.id}
         assert (await idle.post(request("ping"))).status == 404
         await listening.cut()
         held.go.set()
+        await eventually(lambda: all(session.is_idle for session in sessions.values()))
+        pass_time(monkeypatch, 3.0)
         await eventually(lambda: not sessions)
         await eventually(lambda: not held.server.catalog.announcers)
 
