@@ -930,15 +930,19 @@ async def test_dispatcher_batch_leaves_when_each_call_has_made_its_request_or_en
 
 async def test_dispatcher_batch_call_that_ends_before_the_array_leaves_is_neither_sent_nor_cancelled() -> None:
     bench = batching()
-    ready = asyncio.Event()
+    has_ended = asyncio.Event()
+
+    async def short() -> Object:
+        try:
+            return await bench.call(timeout=0.01)
+        finally:
+            has_ended.set()
 
     async def late() -> Object:
-        await ready.wait()
+        await has_ended.wait()
         return await bench.call()
 
-    calling = asyncio.create_task(bench.dispatcher.batch(bench.call(timeout=0.01), late()))
-    await asyncio.sleep(0.05)
-    ready.set()
+    calling = asyncio.create_task(bench.dispatcher.batch(short(), late()))
     (sent,) = await bench.transport.wait_for(1)
     assert sent == Batch([Request(2, "x")]) and bench.abandoned == []
     bench.receive(Response(2, {"n": 2}))
