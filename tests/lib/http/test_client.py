@@ -893,7 +893,7 @@ async def test_bytes_before_the_tls_handshake_are_an_error(monkeypatch: pytest.M
 async def test_proxy_that_refuses_connect_is_an_error_without_the_password(step: Step, why: str) -> None:
     async with scripted([step]) as proxy:
         named = {"https": f"http://user:{SECRET}@127.0.0.1:{proxy.port}"}
-        async with client(ClientLimits(connect=0.2), trust(), named) as http:
+        async with client(ClientLimits(connect=0.2 if step is hold else PATIENCE), trust(), named) as http:
             with pytest.raises(HttpError, match=why) as caught:
                 await get(http, "https://mcp.example.test/")
             assert "ss-word" not in str(caught.value)

@@ -1003,12 +1003,13 @@ async def test_over_http_sse_messages_wait_while_reading_is_paused() -> None:
 async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.3)
+    monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.1 if step is silence else PATIENCE)
     async with scripted() as site:
         site.on("DELETE", step)
         async with talk(site.url) as client:
             pass
-        assert site.keys[-1] == "DELETE" and site.headers("DELETE")[0]["mcp-session-id"] == "s1"
+        await eventually(lambda: site.keys[-1] == "DELETE")
+        assert site.headers("DELETE")[0]["mcp-session-id"] == "s1"
         assert len(client.lost) == 1
         await client.transport.close()
         client.send(Request(1, "ping"))
