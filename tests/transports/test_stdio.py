@@ -603,15 +603,20 @@ async def test_many_messages_to_a_closed_input_report_the_end_once(monkeypatch: 
 
 
 @pytest.mark.parametrize("end", ["the server closes its input", "the server exits", "the client closes"])
-async def test_stdio_client_whose_server_leaves_does_not_wait_until_the_server_reads(end: str) -> None:
-    shared = "exec 3<&0; sleep 600 &"  # a child process that keeps the server's input open
-    command = "sleep 0.1; exec 0<&-; exec sleep 600" if end == "the server closes its input" else f"{shared} read line"
-    transport = StdioClientTransport(["sh", "-c", command], grace=0.1)
+async def test_stdio_client_whose_server_leaves_does_not_wait_until_the_server_reads(end: str, tmp_path: Path) -> None:
+    full = tmp_path / "full"
+    os.mkfifo(full)
+    command = "exec 3<&0; sleep 600 & read line"  # a child process keeps the server's input open
+    if end == "the server closes its input":
+        command = 'read line <"$1"; exec 0<&-; exec sleep 600'
+    transport = StdioClientTransport(["sh", "-c", command, "sh", str(full)], grace=0.1)
     await transport.start(lambda incoming: None, lambda error: None)
     while transport._writable.is_set():
         transport.send(Request(1, "ping", {"text": "x" * 10_000}))
     waiting = asyncio.create_task(transport.drain())
     await asyncio.sleep(0)
+    if end == "the server closes its input":
+        full.write_text("\n")
     closing = asyncio.create_task(transport.close()) if end == "the client closes" else None
     await asyncio.wait_for(waiting, PATIENCE)
     await (closing or transport.close())
