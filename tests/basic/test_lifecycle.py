@@ -32,7 +32,7 @@ from tests.raw_peers import (
     raw_session,
     serve_call,
 )
-from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS
+from tests.settings import CONNECTED_TRANSPORTS, PATIENCE, SERVER_TRANSPORTS, pass_time
 
 
 def everything() -> Server:
@@ -512,20 +512,24 @@ async def test_request_timeout_is_per_request_and_sends_cancelled(revision: str)
 
 
 @pytest.mark.spec("2025-03-26..2025-11-25/basic/lifecycle#timeouts-4")
-async def test_progress_extends_a_request_but_not_beyond_its_maximum() -> None:
+async def test_progress_extends_a_request_but_not_beyond_its_maximum(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen = asyncio.Queue[float]()
+
+    def note(progress: float, total: float | None, message: str | None) -> None:
+        seen.put_nowait(progress)
+
     async with raw_session(Client, capabilities={"tools": {}}) as (client, wire):
-        call = asyncio.create_task(client.call_tool("slow", timeout=0.2, max_timeout=0.5))
+        call = asyncio.create_task(client.call_tool("slow", timeout=6.0, max_timeout=12.0, on_progress=note))
         asked = await wire.receive_object()
-        begun = asyncio.get_running_loop().time()
         token = asked["params"]["_meta"]["progressToken"]
-        steps = 0
-        while not call.done():
-            steps += 1
-            await wire.send(notification("notifications/progress", {"progressToken": token, "progress": steps}))
-            await asyncio.wait([call], timeout=0.05)
+        for step in (1, 2):
+            pass_time(monkeypatch, 4.0)
+            await wire.send(notification("notifications/progress", {"progressToken": token, "progress": step}))
+            assert await asyncio.wait_for(seen.get(), PATIENCE) == step
+        assert not call.done()  # although more than 6 seconds have passed
+        pass_time(monkeypatch, 4.0)
         with pytest.raises(RequestTimeout):
-            await call
-        assert 0.4 < asyncio.get_running_loop().time() - begun < 5  # beyond the 0.2 s of silence, and ended
+            await asyncio.wait_for(call, 1.0)  # half of the time that the last progress would give it
         assert (await wire.receive_object())["method"] == "notifications/cancelled"
 
 

@@ -32,7 +32,7 @@ from tests.raw_http_client import (
     open_sse_session,
     served_over_http,
 )
-from tests.settings import MODERN, PATIENCE, eventually
+from tests.settings import MODERN, PATIENCE, eventually, pass_time
 
 OLD = "2024-11-05"
 NO_SESSION = "unknown session: GET the stream first, then POST to the URL in its endpoint event"
@@ -310,16 +310,20 @@ async def test_http_sse_session_belongs_to_its_principal_and_survives_a_new_toke
         await client.handshake()
 
 
-async def test_http_sse_stream_closes_when_the_last_token_of_the_session_expires() -> None:
+async def test_http_sse_stream_closes_when_the_last_token_of_the_session_expires(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     tokens, now = Tokens(), time.time()
-    tokens.grant("old", expires_at=now - DEFAULT_SKEW + 0.5)
-    tokens.grant("new", expires_at=now - DEFAULT_SKEW + 1.0)
+    tokens.grant("old", expires_at=now - DEFAULT_SKEW + 3.0)
+    tokens.grant("new", expires_at=now - DEFAULT_SKEW + 6.0)
     async with served_over_http(Server("s"), authorization=protection(tokens)) as web:
         client = await open_sse_session(web, "Authorization: Bearer old")
         client.lines = ("Authorization: Bearer new",)
         await client.handshake()
-        await asyncio.wait_for(client.stream.events(), PATIENCE)
-        assert time.time() >= now + 0.9
+        pass_time(monkeypatch, 3.0)
+        assert await client.ask(request("ping")) == {"jsonrpc": "2.0", "id": 1, "result": {}}
+        pass_time(monkeypatch, 3.0)
+        await asyncio.wait_for(client.stream.events(), PATIENCE)  # uvloop's clock does not move: 6 s at most
         assert (await client.post(request("ping"))).status == 401
 
 
