@@ -10,7 +10,6 @@ import socket
 import ssl
 import struct
 import sys
-import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -528,7 +527,7 @@ async def test_server_close_lets_running_handlers_finish() -> None:
     busy, idle = [Client(*await asyncio.open_connection(*address)) for _ in range(2)]
     await busy.send(GET)
     await began.wait()
-    closing = asyncio.create_task(server.close(grace=5.0))
+    closing = asyncio.create_task(server.close(grace=1000.0))
     assert await idle.ended() == b""
     await idle.close()
     with pytest.raises(OSError):
@@ -539,9 +538,7 @@ async def test_server_close_lets_running_handlers_finish() -> None:
     answer = await busy.answer()
     assert answer.headers["connection"] == "close" and answer.body == b"GET /a b 0 "
     await busy.close()
-    began_closing = time.monotonic()
-    await closing
-    assert time.monotonic() < began_closing + 2.0
+    await asyncio.wait_for(closing, PATIENCE)
     assert server.connection_count == 0
     await server.close()
 
