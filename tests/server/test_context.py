@@ -282,10 +282,11 @@ async def test_context_request_ends_when_the_client_leaves(kind: str) -> None:
 @pytest.mark.usefixtures("short_finish")
 async def test_context_run_in_a_worker_thread_ends_when_the_client_leaves(kind: str) -> None:
     server, outcome = Server("s"), list[object]()
-    gate, done = threading.Event(), threading.Event()
+    begun, gate, done = threading.Event(), threading.Event(), threading.Event()
 
     @server.tool()
     def outlive(context: Context) -> None:
+        begun.set()
         gate.wait(PATIENCE)
         for attempt in (context.log("info", "x"), context.report_progress(1), context.list_roots()):
             try:
@@ -296,6 +297,7 @@ async def test_context_run_in_a_worker_thread_ends_when_the_client_leaves(kind: 
 
     async with connected_client(server, kind, capabilities={"roots": {}}) as wire:
         await wire.send(calling("outlive"))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
         await wire.nothing_more()
     gate.set()
     assert await asyncio.to_thread(done.wait, PATIENCE)
