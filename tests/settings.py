@@ -102,10 +102,18 @@ class Clock:
         return self.now
 
 
-SERVER_TRANSPORTS = os.environ.get("MCP_REF_TRANSPORTS", "memory stdio http").split()
+def _words(variable: str, default: str, known: str) -> list[str]:
+    """Return the words of a variable of the environment, each of which must be known."""
+    words = os.environ.get(variable, default).split()
+    if not words or not {*words} <= {*known.split()}:
+        raise RuntimeError(f"{variable} must consist of these words: {known}")
+    return words
+
+
+SERVER_TRANSPORTS = _words("MCP_REF_TRANSPORTS", "memory stdio http", "memory stdio http http-json http+sse asgi")
 """The kinds of `raw_client`, all with the same behavior. CI runs the others once: "http-json", "http+sse", "asgi"."""
 
-COMBINATIONS = os.environ.get("MCP_REF_COMBINATIONS", "values")
+COMBINATIONS = _words("MCP_REF_COMBINATIONS", "values", "values pairs all")[0]
 """The combinations in which a test over a transport runs (`conftest.select_combinations`): with "values" each transport
 and each revision comes once, with "pairs", as in CI on one Python, each with every other parameter, and "all" leaves
 none out."""
