@@ -78,8 +78,6 @@ async def use(host: Host, folder: Path) -> None:
 def test_host_with_a_file_of_eight_servers_survives_the_death_of_each(
     peers: Path, recorded: Recorded, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not (peers / "python-sdk-1/bin/mcp-server-sqlite").exists():
-        pytest.skip("mcp-server-sqlite is not installed")
     folder = tmp_path / "project"
     subprocess.run(["git", "init", "-q", folder], check=True)
     (folder / "a.txt").write_text("one\n")

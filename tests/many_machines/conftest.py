@@ -15,6 +15,7 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
@@ -46,15 +47,19 @@ def has_library(name: str) -> bool:
         return False
 
 
+def skip(why: str) -> NoReturn:
+    """Skip the test, or fail where `.ci/run` has installed everything."""
+    if os.environ.get("MCP_REF_ENGINES"):
+        pytest.fail(why)
+    pytest.skip(why)
+
+
 def need(*names: str) -> None:
     """Skip the test, or fail, if a program or a Python library is missing."""
     for name in names:
         is_there = bool(POSTGRES) if name == "postgres" else bool(shutil.which(name)) or has_library(name)
         if not is_there:
-            why = f"{name} is not installed; `.ci/engines` installs it on Debian"
-            if os.environ.get("MCP_REF_ENGINES"):
-                pytest.fail(why)
-            pytest.skip(why)
+            skip(f"{name} is not installed; `.ci/engines` installs it on Debian")
 
 
 @pytest.fixture

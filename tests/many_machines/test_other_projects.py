@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from run import HERE, NODES, Cluster
 
-from tests.many_machines.conftest import need
+from tests.many_machines.conftest import need, skip
 from tests.settings import ROOT
 
 SCRIPTS = ROOT / "tests" / "interop" / "peers"
@@ -50,7 +50,7 @@ def peers() -> Path:
     """Return the folder of the peers, or skip."""
     need("nginx", "redis-server", "redis", "psycopg")
     if "MCP_REF_PEERS" not in os.environ:
-        pytest.skip("MCP_REF_PEERS does not name a folder with the programs of other projects")
+        skip("MCP_REF_PEERS does not name a folder with the programs of other projects")
     return Path(os.environ["MCP_REF_PEERS"])
 
 
