@@ -154,6 +154,7 @@ async def test_bridge_counts_the_clients_that_are_still_connecting(monkeypatch: 
     async with asyncio.timeout(10):
         connecting = [asyncio.create_task(each.connect()) for each in clients]
         await reached.wait()
+        await eventually(lambda: sum(each.done() for each in connecting) == 5)
         _, waiting = await asyncio.wait(connecting, timeout=0.1, return_when=asyncio.ALL_COMPLETED)
         assert len(waiting) == len(bridge.backs["back"].clients) == 4
         go_on.set()

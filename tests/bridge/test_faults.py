@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-import time
 from typing import Any, cast
 
 import pytest
@@ -17,7 +16,7 @@ from mcp_ref.jsonrpc.messages import Object
 from tests.bridge.back import make_back
 from tests.bridge.links import busy_server, linked, send
 from tests.bridge.test_held import ALL, CALL
-from tests.settings import ROOT
+from tests.settings import PATIENCE, ROOT
 
 LATEST = "2026-07-28"
 
@@ -63,10 +62,8 @@ def dying_at(method: str, written: int = 0) -> dict[str, Any]:
 @pytest.mark.breaks("unknown_task")
 async def test_bridge_reports_a_server_that_dies_at_a_request_and_lives_on(method: str, play: Any) -> None:
     async with linked({"back": dying_at(method)}, "2025-11-25") as (client, bridge):
-        start = time.monotonic()
         with pytest.raises(McpError):
-            await play(client)
-        assert time.monotonic() - start < 5
+            await asyncio.wait_for(play(client), PATIENCE)
         if method != "tools/list":
             assert [tool.name for tool in await client.list_tools()] == ["t"]
         assert bridge.backs["back"].starts <= 3

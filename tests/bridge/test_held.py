@@ -18,7 +18,7 @@ from tests.bridge.back import make_back
 from tests.bridge.links import linked, send
 from tests.messages import Received, error_of, result_of, stateless_request
 from tests.raw_peers import raw_client
-from tests.settings import eventually
+from tests.settings import eventually, pass_time
 
 ALL: Object = {"elicitation": {"form": {}, "url": {}}, "sampling": {}, "roots": {}}
 NAME: Object = {"action": "accept", "content": {"name": "Ann"}}
@@ -316,14 +316,17 @@ async def test_concurrent_calls_get_their_own_input_requests_in_random_interleav
 
 
 @pytest.mark.attack("bridge-used-state")
-async def test_held_call_refuses_a_second_retry_while_the_first_is_served_and_does_not_expire() -> None:
+async def test_held_call_refuses_a_second_retry_while_the_first_is_served_and_does_not_expire(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     server, resumed, go_on = waiting_server()
     async with linked(server) as (client, bridge), asyncio.timeout(10):
-        bridge.relay.held.seconds = 0.05
+        bridge.relay.held.seconds = 5.0
         first = await send(client, "tools/call", ASK, ALL)
         retry = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
         await resumed.wait()
         second = asyncio.create_task(send(client, "tools/call", retry_of(ASK, first, {"1": YES}), ALL))
+        pass_time(monkeypatch, 5.0)
         await asyncio.wait([second, retry], timeout=0.2)  # `retry` waits, although the time of the held call is over
         go_on.set()
         with pytest.raises(RemoteError, match="used before"):
