@@ -511,7 +511,7 @@ async def test_more_than_eight_waiting_approvals_are_refused() -> None:
 
     async with opened(Host({"s": calculator()}, approve=approve)) as host:
         calls = [asyncio.create_task(host.call_tool("s.add", ADD)) for _ in range(12)]
-        await asyncio.sleep(0)
+        await eventually(lambda: asked and sum(call.done() for call in calls) == 3)
         refused, _ = await asyncio.wait(calls, timeout=0.1)
         assert len(asked) == 1 and len(refused) == 3
         assert all(isinstance(each.exception(), Refused) for each in refused)
