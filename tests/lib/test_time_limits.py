@@ -11,7 +11,7 @@ import weakref
 import pytest
 
 from mcp_ref.lib.time_limits import TimeLimits
-from tests.settings import PATIENCE
+from tests.settings import PATIENCE, pass_time
 
 
 async def test_time_limit_ends_after_its_time() -> None:
@@ -41,7 +41,7 @@ async def test_time_limits_that_begin_later_can_end_earlier() -> None:
     assert not limits.running
 
 
-async def test_time_limits_that_run_at_the_same_time_end_one_after_the_other() -> None:
+async def test_time_limits_that_run_at_the_same_time_end_one_after_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
     limits, ended = TimeLimits(), list[float]()
 
     async def wait(seconds: float) -> None:
@@ -49,8 +49,12 @@ async def test_time_limits_that_run_at_the_same_time_end_one_after_the_other() -
             await asyncio.Event().wait()
         ended.append(seconds)
 
-    await asyncio.gather(wait(0.1), wait(0.01))
-    assert ended == [0.01, 0.1]
+    waits = [asyncio.create_task(wait(seconds)) for seconds in (10.0, 5.0)]
+    for task in reversed(waits):
+        await asyncio.sleep(0)
+        pass_time(monkeypatch, 5.0)
+        await asyncio.wait_for(task, PATIENCE)
+    assert ended == [5.0, 10.0]
 
 
 async def test_time_limit_leaves_a_cancellation_of_its_task_alone() -> None:
@@ -104,14 +108,14 @@ async def test_time_limit_restarts_up_to_its_deadline() -> None:
         assert limit.end == first
 
 
-async def test_stopped_limit_keeps_the_time_that_is_left() -> None:
+async def test_stopped_limit_keeps_the_time_that_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
     limits = TimeLimits()
     with limits.timeout(100, 200) as limit:
         end, deadline, began = limit.end, limit.deadline, time.monotonic()
         with limits.stopped():
-            await asyncio.sleep(0.02)
+            pass_time(monkeypatch, 5.0)
         stop = time.monotonic() - began
-    assert 0.02 <= limit.end - end == pytest.approx(stop, abs=0.01)
+    assert 5.0 <= limit.end - end <= stop
     assert limit.deadline - deadline == pytest.approx(limit.end - end)
 
 
