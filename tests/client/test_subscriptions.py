@@ -371,7 +371,9 @@ async def test_subscribe_raises_capability_error_if_the_acknowledgment_omits_the
 
 @pytest.mark.parametrize("how", ["an error", "an answer at once", "a cancellation at once", "silence", "leaving"])
 async def test_subscribe_raises_an_error_if_the_server_does_not_acknowledge(how: str) -> None:
-    async with raw_session(of(timeout=0.3 if how == "silence" else PATIENCE), MODERN, WATCHED) as (client, wire):
+    async with raw_session(of(timeout=PATIENCE), MODERN, WATCHED) as (client, wire):
+        if how == "silence":
+            client.timeout = 0.1
         entering = asyncio.create_task(client.subscribe("test://a").__aenter__())
         asked = await asked_for(wire, "subscriptions/listen")
         expected: type[BaseException] = ConnectionClosed
