@@ -9,7 +9,6 @@ import socket
 import tracemalloc
 from collections.abc import Awaitable, Callable
 from typing import cast
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -418,11 +417,11 @@ async def test_http_sse_sessions_of_one_caller_need_at_most_the_memory_that_is_c
 async def test_connections_need_at_most_the_memory_in_the_table() -> None:
     """Open connections with half a head, and others with half a body, from sockets that need no memory here."""
     limits, count = HttpLimits(bodies_size=400_000), 40
-    async with Server("s").serve_http(http_limits=limits) as url:
-        port, sockets = urlsplit(url).port, list[socket.socket]()
+    async with served_over_http(Server("s"), limits) as web:
+        sockets = list[socket.socket]()
 
         async def send(data: bytes) -> None:
-            connection = socket.create_connection(("127.0.0.1", port))
+            connection = socket.create_connection(web.http.address)
             sockets.append(connection)
             connection.setblocking(False)
             await asyncio.get_running_loop().sock_sendall(connection, data)
@@ -435,6 +434,7 @@ async def test_connections_need_at_most_the_memory_in_the_table() -> None:
                 await send(head + b"X: " + b"x" * (MIN_COUNTED_SIZE - 100))
             for _ in range(10):
                 await send(whole + b"x" * 90_000)
+            await eventually(lambda: web.http.connection_count == count + 10)
             await asyncio.sleep(0.2)  # so that the server has read all
 
         try:
