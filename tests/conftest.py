@@ -104,12 +104,11 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
 
 
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """Run an `async def` test on an event loop of its own, for at most the `SECONDS` of its module, or else 30."""
+    """Run an `async def` test on an event loop of its own, for at most a minute."""
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     names = pyfuncitem._fixtureinfo.argnames
-    test = pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names})
-    settings.run(test, getattr(pyfuncitem.module, "SECONDS", 30.0))
+    settings.run(pyfuncitem.obj(**{name: pyfuncitem.funcargs[name] for name in names}))
     return True
 
 

@@ -60,7 +60,7 @@ def requirement_ids(named: str) -> list[str]:
     return [f"{each}/{heading}{dash}{number}" for each in between for number in numbers.split(",")]
 
 
-def run(test: Coroutine[object, object, T], seconds: float = 30.0) -> T:
+def run(test: Coroutine[object, object, T], seconds: float = 60.0) -> T:
     """Run a test's coroutine on a fresh event loop, for at most `seconds`. Fail if it leaves an unfinished task."""
 
     async def bounded() -> T:

@@ -60,7 +60,6 @@ from tests.scripted_http_server import (
 )
 from tests.settings import PATIENCE, eventually
 
-SECONDS = 60.0
 LEGACY = "2025-11-25"
 ERAS = [LEGACY, MODERN]
 WATCHED: Object = {"resources": {"subscribe": True, "listChanged": True}, "tools": {"listChanged": True}}

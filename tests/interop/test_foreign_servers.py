@@ -36,7 +36,7 @@ from mcp_ref.transports.stdio.client import StdioClientTransport
 from tests.interop.recorded import Recorded
 
 SECONDS = 60.0
-"""Maximum time of each async test, in seconds: some servers start slowly, on a machine that does other things too."""
+"""Maximum time of a conversation, in seconds: some servers start slowly, on a machine that does other things too."""
 
 SCRIPTS = Path(__file__).parent / "peers"
 

@@ -18,8 +18,6 @@ LIBRARIES = {
 }
 TRANSPORTS = ["stdio", "streamable-http"]
 COUNTED = "test://counted"
-SECONDS = 60.0
-"""Maximum time of each test, in seconds: some servers start slowly."""
 
 
 @dataclass

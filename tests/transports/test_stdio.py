@@ -39,8 +39,6 @@ from tests.settings import HOME, PATIENCE, Clock, run
 
 pytestmark = pytest.mark.skipif(os.name == "nt", reason="these tests speak of signals and process groups")
 
-SECONDS = 60.0
-
 SERVER = """
 import asyncio, os, subprocess, sys, time
 from mcp_ref import Server

@@ -27,7 +27,6 @@ from tests.raw_http_client import LATEST_LEGACY, HoldingServer, RawSession, call
 from tests.server_programs import serving
 from tests.settings import PATIENCE, eventually
 
-SECONDS = 60.0
 OLDEST_AND_LATEST = pytest.mark.parametrize("revision", ["2025-03-26", LATEST_LEGACY])
 
 PROGRAM = """

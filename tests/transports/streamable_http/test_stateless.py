@@ -29,7 +29,6 @@ from tests.raw_http_client import (
 )
 from tests.settings import META, MODERN, PATIENCE, eventually
 
-SECONDS = 60.0
 SPEAKS = pytest.mark.parametrize("speaks", [["2025-11-25", MODERN], [MODERN]], ids=["both eras", "modern alone"])
 
 
