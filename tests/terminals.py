@@ -7,6 +7,7 @@ import re
 import select
 import subprocess
 import time
+from collections.abc import Callable
 
 import pytest
 
@@ -20,12 +21,15 @@ _PROMPT = re.compile(rb"(?:: |\[y/n\] )\Z")
 _KEYS = re.compile(rb"[^\n\x04]*[\n\x04]")
 
 
-def run_at_terminal(typed: bytes, *words: str) -> tuple[int, str, str]:
+def run_at_terminal(
+    typed: bytes, *words: str, before_typing: Callable[[], object] = lambda: None
+) -> tuple[int, str, str]:
     """Run a command whose input and error output are a terminal.
 
     Args:
         typed: The lines to type, each after a prompt. Ctrl-D is `\\x04`.
         words: The words of the command.
+        before_typing: Called at each prompt.
 
     Returns:
         The exit code, the output, and the terminal's text.
@@ -40,6 +44,7 @@ def run_at_terminal(typed: bytes, *words: str) -> tuple[int, str, str]:
                 if select.select([ours], [], [], 0.02)[0]:
                     shown += os.read(ours, 65536)
                     if lines and _PROMPT.search(shown):
+                        before_typing()
                         os.write(ours, lines.pop(0))
             process.kill()
             out = process.communicate()[0]
