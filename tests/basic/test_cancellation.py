@@ -13,7 +13,7 @@ from mcp_ref.revisions import LEGACY
 from tests.matrix import KINDS
 from tests.messages import notification, request
 from tests.raw_peers import Wire, connected_client, legacy_initialize, raw_server, raw_session
-from tests.settings import MODERN, PATIENCE
+from tests.settings import MODERN, PATIENCE, pass_time
 
 NAMES = [revision.name for revision in LEGACY if revision.name >= "2024-11-05"]
 """The revisions that have cancellation."""
@@ -258,12 +258,14 @@ async def test_cancelled_request_cancels_the_requests_that_it_caused(kind: str) 
     "2024-11-05/basic/lifecycle#error-handling-3",
 )
 @pytest.mark.parametrize("how", ["timeout", "cancel"])
-async def test_cancelled_from_client_never_names_initialize(how: str) -> None:
-    async with raw_server(lambda t: Client(t, timeout=0.1 if how == "timeout" else None)) as (client, wire):
+async def test_cancelled_from_client_never_names_initialize(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with raw_server(lambda t: Client(t, timeout=5.0 if how == "timeout" else None)) as (client, wire):
         connecting = asyncio.create_task(client.connect())
         await legacy_initialize(wire)
         if how == "cancel":
             connecting.cancel()
+        else:
+            pass_time(monkeypatch, 5.0)
         with pytest.raises(RequestTimeout if how == "timeout" else asyncio.CancelledError):
             await connecting
         await soon(wire.closed)

@@ -36,7 +36,7 @@ from tests.messages import Received, request
 from tests.raw_peers import Wire, raw_session
 from tests.raw_stateless_server import META, MODERN, answer, asked_for, discovered, params_of, refusal
 from tests.scripted_http_server import JSON_HEADERS, Step, frame, respond_with, scripted
-from tests.settings import PATIENCE, eventually
+from tests.settings import PATIENCE, eventually, pass_time
 
 OFFERS: Object = {"tools": {}, "resources": {}, "prompts": {}, "completions": {}}
 DONE: Object = {"resultType": "complete", "content": [{"type": "text", "text": "done"}]}
@@ -434,13 +434,15 @@ async def test_call_cancelled_during_an_elicitation_leaves_nothing_behind() -> N
     "2026-07-28/basic/patterns/cancellation#behavior-requirements-1",
 )
 @pytest.mark.parametrize("how", ["leaves", "time is up"])
-async def test_call_cancelled_during_a_retry_cancels_the_retry(how: str) -> None:
+async def test_call_cancelled_during_a_retry_cancels_the_retry(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async with raw_session(offering(Person()), MODERN, OFFERS) as (client, wire):
-        calling = asyncio.create_task(client.call_tool("t", timeout=0.1 if how == "time is up" else None))
+        calling = asyncio.create_task(client.call_tool("t", timeout=5.0 if how == "time is up" else None))
         await wire.send(answer(await asked_for(wire, "tools/call"), asks(q=ask_user())))
         again = await asked_for(wire, "tools/call")
         if how == "leaves":
             calling.cancel()
+        else:
+            pass_time(monkeypatch, 5.0)
         with pytest.raises(RequestTimeout if how == "time is up" else asyncio.CancelledError):
             await calling
         cancelled = await wire.receive_object()

@@ -33,7 +33,7 @@ from mcp_ref.jsonrpc.messages import (
     encode,
 )
 from mcp_ref.jsonrpc.requester import MAX_WARNINGS, MessageTransport
-from tests.settings import TASK_FACTORIES
+from tests.settings import TASK_FACTORIES, pass_time
 
 INTERNAL = Error(INTERNAL_ERROR, "Internal error")
 
@@ -278,10 +278,11 @@ async def test_dispatcher_response_without_an_id_is_logged_as_a_warning(
     assert [record.levelname for record in caplog.records] == [level]
 
 
-async def test_dispatcher_time_out_names_a_response_that_could_not_be_used() -> None:
+async def test_dispatcher_time_out_names_a_response_that_could_not_be_used(monkeypatch: pytest.MonkeyPatch) -> None:
     bench = Bench()
-    call = await bench.begin(timeout=0.05)
+    call = await bench.begin(timeout=5)
     bench.receive(decode(b'{"jsonrpc": "2.0", "id": 1.5, "result": {}}'))
+    pass_time(monkeypatch, 5)
     with pytest.raises(RequestTimeout, match=r"an unusable response: .*the id must be a string or an int"):
         await call
     with pytest.raises(RequestTimeout) as later:
@@ -420,7 +421,7 @@ async def test_dispatcher_timeout_counts_while_caller_waits_for_a_slot() -> None
 
 async def test_dispatcher_progress_at_the_end_of_the_timeout_is_too_late() -> None:
     bench = Bench()
-    call = await bench.begin(timeout=0.01, max_timeout=5)
+    call = await bench.begin(timeout=1000, max_timeout=1500)
     (pending,) = bench.dispatcher.pending.values()
     assert pending.limit is not None
     pending.limit.expire()
