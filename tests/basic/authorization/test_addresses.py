@@ -271,7 +271,7 @@ def test_browser_url_of_a_dangerous_url_is_an_error(url: str) -> None:
     begin = time.process_time()
     with pytest.raises(ValueError) as caught:
         browser_url(url)
-    assert len(str(caught.value)) < 500 and time.process_time() - begin < 0.1
+    assert len(str(caught.value)) < 500 and time.process_time() - begin < 1
 
 
 HOSTILE_PATH = "https://auth.example/a'b\"c`id`$(id);d&e|f<g>h!i*j,k^l{m}[n]@o:p?x=$(id)&y=`id`|\"'&z=%41+%zz&w"
