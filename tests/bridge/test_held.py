@@ -397,20 +397,32 @@ async def test_bridge_refuses_the_state_of_a_bridge_with_another_configuration()
 async def test_held_call_continues_after_the_server_has_withdrawn_its_first_input_request(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mcp_ref.bridge.held.QUIET_SECONDS", 0.1)
+    monkeypatch.setattr("mcp_ref.bridge.held.QUIET_SECONDS", 2.0)
     server, go_on = Server("back", revisions=["2025-11-25"]), asyncio.Event()
+    withdrawn = asyncio.Event()
+
+    def is_open() -> bool:
+        return any(call._open for call in bridge.relay.held.calls.values())
 
     @server.tool()
     async def ask(context: Context) -> str:
-        withdrawn = asyncio.create_task(context.elicit("Wrong", SCHEMA))
-        await eventually(lambda: bridge.relay.held.calls)
-        withdrawn.cancel()
+        wrong = asyncio.create_task(context.elicit("Wrong", SCHEMA))
+        await eventually(is_open)
+        wrong.cancel()
+        withdrawn.set()
         await go_on.wait()
         return str((await context.elicit("Your name?", SCHEMA)).action)
 
-    async with linked(server) as (client, bridge), asyncio.timeout(5):
-        asyncio.get_running_loop().call_later(0.2, go_on.set)  # after the bridge has collected the requests
-        first = await send(client, "tools/call", ASK, ALL)
+    async with linked(server) as (client, bridge):
+        calling = asyncio.create_task(send(client, "tools/call", ASK, ALL))
+        await withdrawn.wait()
+        await eventually(lambda: not is_open())
+        pass_time(monkeypatch, 2.0)  # the bridge has collected the requests, none of which is open
+        await asyncio.wait([calling], timeout=0.05)
+        go_on.set()
+        await eventually(is_open)
+        pass_time(monkeypatch, 2.0)
+        first = await calling
         [[key, request]] = first["inputRequests"].items()
         assert request["params"]["message"] == "Your name?"
         assert text_of(await send(client, "tools/call", retry_of(ASK, first, {key: NAME}), ALL)) == "accept"
