@@ -48,7 +48,7 @@ from tests.scripted_http_server import (
     silence,
     status,
 )
-from tests.settings import PATIENCE, eventually
+from tests.settings import PATIENCE, eventually, pass_time
 
 LATEST = "2025-11-25"
 STREAMABLE = ["2025-03-26", "2025-06-18", LATEST]
@@ -1003,12 +1003,15 @@ async def test_over_http_sse_messages_wait_while_reading_is_paused() -> None:
 async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
     step: Step, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 0.1 if step is silence else PATIENCE)
+    monkeypatch.setattr(streamable_http_client, "DELETE_SECONDS", 2.0 if step is silence else PATIENCE)
     async with scripted() as site:
         site.on("DELETE", step)
         async with talk(site.url) as client:
-            pass
-        await eventually(lambda: site.keys[-1] == "DELETE")
+            closing = asyncio.create_task(client.transport.close())
+            await eventually(lambda: site.keys[-1] == "DELETE")
+            if step is silence:
+                pass_time(monkeypatch, 2.0)
+            await closing
         assert site.headers("DELETE")[0]["mcp-session-id"] == "s1"
         assert len(client.lost) == 1
         await client.transport.close()
