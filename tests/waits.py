@@ -228,7 +228,7 @@ client/sync.py
     Synchronous.run: future.result() =>
         The end of the call; the end of the loop cancels every call, also one that reaches the loop too late.
 demo/authorization.py
-    authorization: await start_server(serve_issuer) =>
+    authorization: await start_server(serve_authorization) =>
         Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.
     authorization: await start_server(serve_mcp) =>
         Entering it does not wait, and leaving it has the time limits of `HttpServer.close`.
