@@ -13,7 +13,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
@@ -31,7 +30,6 @@ from mcp_ref.jsonrpc.messages import (
     Response,
 )
 from mcp_ref.transports.stdio.client import INHERITED_VARIABLES, StdioClientTransport, server_environment
-from mcp_ref.transports.stdio.lines import MAX_READ
 from mcp_ref.transports.stdio.server import StdioServerTransport
 from tests.forked_python import python, quick_python
 from tests.messages import initialize, notification, request, result_of, stateless_request
@@ -543,16 +541,6 @@ async def test_stdio_client_sends_nothing_before_the_start_and_after_the_end(cap
     for _ in range(10):  # asyncio warns of the fifth write to a closed pipe
         transport.send(Request(1, "ping"))
     assert (received, caplog.text) == ([], "")
-
-
-async def test_stdio_client_reads_less_at_once_after_many_lines_that_are_too_short_for_messages() -> None:
-    pipe = SimpleNamespace(max_size=MAX_READ, is_closing=lambda: False)
-    transport = StdioClientTransport(["sh"])
-    transport._process = SimpleNamespace(get_pipe_transport=lambda fd: pipe)  # type: ignore[assignment]
-    transport.pipe_data_received(1, b'{"jsonrpc": "2.0", "method": "hello"}\n' * 1700)
-    assert pipe.max_size == MAX_READ
-    transport.pipe_data_received(1, b"y\n" * 2001)
-    assert pipe.max_size == MAX_READ // 16
 
 
 async def test_stdio_client_that_closes_reads_further_output_only_for_a_trace() -> None:

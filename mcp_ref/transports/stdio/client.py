@@ -23,7 +23,7 @@ from ...jsonrpc.messages import Batch, Incoming, Request, RequestFailure, decode
 from ...jsonrpc.outline import MAX_UNREQUESTED
 from .. import system
 from ..base import OnEnd, Receive, Trace
-from .lines import MAX_LINE, MAX_READ, LineTransport, limit_reads
+from .lines import MAX_LINE, LineTransport, limit_reads
 
 EXIT_SECONDS = 0.1
 """Time for which a client waits for the last output of a server that has exited, in seconds."""
@@ -109,7 +109,8 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
             return "this event loop cannot start processes; on Windows, use asyncio's default loop (ProactorEventLoop)"
         correction = corrected_command(self.command[0])
         if correction:
-            return f"{error}; write {correction}{', as separate words' if correction == self.command[0] else ''}"
+            separately = ", as separate words" if correction == self.command[0] else ""
+            return f"{error}; write {correction}{separately}"
         if not isinstance(error, FileNotFoundError):
             return str(error)
         is_folder = self._cwd is not None and error.filename == self._cwd
@@ -142,8 +143,6 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def pipe_data_received(self, fd: int, data: bytes) -> None:
         if fd == 1:  # the server's stdout
             self._has_spoken = True
-            if data.count(b"\n") > 2000:  # too short for messages, and so many of them hold up the event loop
-                limit_reads(self._input(), MAX_READ // 16)
             if self._closing is None or self._trace is not None:  # a closed session uses no messages, but a trace does
                 self.data_received(data)
         elif fd == 2:  # its stderr

@@ -146,7 +146,7 @@ class LineTransport(Transport):
         self._writable.set()
 
 
-def limit_reads(pipe: object, size: int = MAX_READ) -> None:
-    """Limit each read to `size` bytes, because asyncio would map 256 KiB of memory each time, which takes 15 us."""
+def limit_reads(pipe: object) -> None:
+    """Limit each read to `MAX_READ` bytes, because asyncio would map 256 KiB of memory each time, which takes 15 us."""
     if hasattr(pipe, "max_size"):  # other event loops lack this attribute
-        pipe.max_size = size
+        pipe.max_size = MAX_READ
