@@ -34,7 +34,7 @@ from ..jsonrpc.messages import (
     encode,
     read_message,
 )
-from ..lib.http.message import Exchange
+from ..lib.http.message import Exchange, bracket_ipv6
 from ..lib.http.origin import parse_url
 from ..lib.http.server import start_server
 from ..lib.http.sse import encode_event
@@ -268,7 +268,7 @@ async def replay_http(player: Player, host: str, port: int) -> AsyncIterator[str
         await _handle_post(player, exchange)
 
     async with await start_server(handle, host, port) as server:
-        yield f"http://{host}:{server.address[1]}/mcp"
+        yield f"http://{bracket_ipv6(host)}:{server.address[1]}/mcp"
 
 
 def _is_loopback(origin: str) -> bool:

@@ -32,6 +32,8 @@ from mcp_ref.features.elicitation import ElicitResult
 from mcp_ref.features.tools import CallToolResult
 from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.client import HttpClient
+from mcp_ref.lib.http.message import Handler
+from mcp_ref.lib.http.server import HttpServer, start_server
 from mcp_ref.recorder.exchanges import Cassette, differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
 from mcp_ref.recorder.regression import rerun as rerun_messages
@@ -277,6 +279,15 @@ async def test_replay_over_http_has_no_streams_and_refuses_web_pages(
         http.request(method, url, headers, notification) as response,
     ):
         assert (response.status, response.headers.get("allow")) == (status, allow)
+
+
+async def test_replay_at_an_ipv6_address_has_it_in_brackets_in_the_url(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def start(handler: Handler, host: str, port: int) -> HttpServer:  # this machine may lack IPv6
+        return await start_server(handler, "127.0.0.1", port)
+
+    monkeypatch.setattr("mcp_ref.recorder.replay.start_server", start)
+    async with replay_http(Player(Cassette([])), "::1", 0) as url:
+        assert url.startswith("http://[::1]:")
 
 
 @pytest.mark.parametrize(("recorded", "other"), [("2025-06-18", MODERN), (MODERN, "2025-06-18")])
