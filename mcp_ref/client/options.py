@@ -69,8 +69,8 @@ class ClientOptions(TypedDict, total=False):
     on_elicitation_complete: Callable[[str], None] | None
     """Called with the elicitation's id when the server reports that the user has finished at its URL. [none]"""
     timeout: float | None
-    """Time limit of each request, in seconds. None means no limit. Up to 2025-11-25, the time in which `elicitation` and
-    `sampling` run counts too, so give a tool call that asks the user more time, such as `timeout=600`. [60.0]"""
+    """Time limit of each request, in seconds. None means no limit. Up to 2025-11-25, it includes the time in which
+    `elicitation` and `sampling` run, so give a call that asks the user more time: `timeout=600`. [60.0]"""
     env: Mapping[str, str | None] | None
     """Environment variables for the server's command, which otherwise gets only a few safe ones such as PATH. None as a
     value removes a variable. [none]"""
