@@ -32,7 +32,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 log = logging.getLogger(__name__)
 ServerT = TypeVar("ServerT")
@@ -108,6 +108,11 @@ class Lifespan:
                 self.state = None
                 ending.set()
                 await self._end_serving()
+        except asyncio.CancelledError as error:
+            if entered.done() or cast("asyncio.Task[None]", asyncio.current_task()).cancelling():
+                raise
+            # Nobody has cancelled this task, but the author has awaited a cancelled one, for example.
+            entered.set_exception(self._note_failure("cannot serve", error))
         finally:
             self.state, self._task = None, None
             entered.cancel()  # if this task was cancelled before it had entered, so that `enter` does not wait forever
@@ -131,7 +136,7 @@ class Lifespan:
         cause = error
         while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # a TaskGroup wraps its errors
             cause = cause.exceptions[0]
-        reason = f"{type(cause).__name__}: {cause}"
+        reason = f"{type(cause).__name__}: {cause}".removesuffix(": ")
         self.failure = RuntimeError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")
         self.failure.__cause__ = error
         return self.failure

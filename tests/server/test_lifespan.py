@@ -292,6 +292,19 @@ async def test_lifespan_that_calls_sys_exit_is_an_error_of_the_server() -> None:
             raise AssertionError
 
 
+async def test_lifespan_that_awaits_a_cancelled_task_is_an_error_of_the_server() -> None:
+    @asynccontextmanager
+    async def fail(server: Server) -> AsyncIterator[None]:
+        task = asyncio.create_task(asyncio.sleep(PATIENCE))
+        task.cancel()
+        await task
+        yield
+
+    with pytest.raises(RuntimeError, match=r"^the server 'notes' cannot serve: its lifespan failed: CancelledError$"):
+        async with Server("notes", lifespan=fail).serve_http():
+            pass
+
+
 async def test_lifespan_that_begins_is_cancelled_with_its_only_user() -> None:
     log, entering = list[str](), asyncio.Event()
 
