@@ -181,6 +181,7 @@ class Subscription:
         for name in self._lists:
             if not self._client.server_can(f"{name}.listChanged"):
                 raise CapabilityError(f"the server does not offer {name}.listChanged, so it reports no changes")
+        self._ended, self._error = False, None  # this object may have been entered before
         if self._client.revision.era == "modern":
             wanted = SubscriptionFilter(resource_subscriptions=None if self._lists else [self.uri])
             for name in self._lists:

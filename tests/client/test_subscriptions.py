@@ -355,6 +355,21 @@ async def test_subscription_that_the_server_completes_ends_after_the_received_up
         assert wire.frames.empty()  # nothing is cancelled that has ended
 
 
+async def test_subscription_that_the_server_has_completed_yields_updates_after_it_is_entered_again() -> None:
+    async with raw_session(of(), MODERN, WATCHED) as (client, wire):
+        updates, asked = await entered(client, wire)
+        await wire.send(answer(asked, {"resultType": "complete"}))
+        assert [uri async for uri in updates] == []
+        await updates.__aexit__()
+        entering = asyncio.create_task(updates.__aenter__())
+        again = await asked_for(wire, "subscriptions/listen")
+        await wire.send(acknowledged(again, resourceSubscriptions=["test://a"]))
+        await entering
+        await wire.send(told(again["id"], uri="test://a"))
+        assert await following(updates) == "test://a"
+        await updates.__aexit__()
+
+
 @pytest.mark.spec("2026-07-28/basic/patterns/subscriptions#acknowledgment-3")
 @pytest.mark.parametrize("honored", [{}, {"resourceSubscriptions": []}, {"toolsListChanged": False}])
 async def test_subscribe_raises_capability_error_if_the_acknowledgment_omits_the_resource(honored: Object) -> None:
