@@ -365,8 +365,11 @@ async def test_subscription_that_the_server_has_completed_yields_updates_after_i
         again = await asked_for(wire, "subscriptions/listen")
         await wire.send(acknowledged(again, resourceSubscriptions=["test://a"]))
         await entering
+        waiting = asyncio.create_task(following(updates))
+        other, _ = await entered(client, wire, "test://b")  # meanwhile, `waiting` begins to wait
         await wire.send(told(again["id"], uri="test://a"))
-        assert await following(updates) == "test://a"
+        assert await waiting == "test://a"
+        await other.__aexit__()
         await updates.__aexit__()
 
 
