@@ -283,9 +283,14 @@ def parse_event(line: bytes) -> Event | None:
     """Return the event of a line, or None for an unknown kind. Raise RecordingError if the line is not an event."""
     try:
         value = json.loads(line)
+    except (ValueError, RecursionError):
+        raise RecordingError("the line is not JSON, perhaps because it was cut off") from None
+    try:
         return _event(value) if isinstance(value, dict) else None
-    except (ValueError, TypeError, KeyError, RecursionError, OverflowError) as error:
-        raise RecordingError(f"not an event of a recording: {error!r:.200}") from None
+    except KeyError as error:
+        raise RecordingError(f"not an event of a recording: the member {error} is missing") from None
+    except (ValueError, TypeError, OverflowError) as error:
+        raise RecordingError(f"not an event of a recording: {error!s:.200}") from None
 
 
 def _event(value: dict[str, Any]) -> Event | None:

@@ -111,6 +111,20 @@ def test_read_events_makes_a_gap_of_an_invalid_line_and_skips_unknown_events() -
 
 
 @pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        (b'{"at": 2, "connection": 1, "from": "cli', "the line is not JSON, perhaps because it was cut off"),
+        (b'{"connection": 1, "frame": "{}"}', "not an event of a recording: the member 'from' is missing"),
+        (b'{"connection": "1", "frame": "{}"}', "not an event of a recording: at or connection is not a number"),
+    ],
+)
+def test_parse_event_says_in_words_why_a_line_is_not_an_event(line: bytes, reason: str) -> None:
+    with pytest.raises(RecordingError) as caught:
+        parse_event(line)
+    assert str(caught.value) == reason
+
+
+@pytest.mark.parametrize(
     "line", [b"", b"[]", b"{}", b'{"mcp_recording": 2}', b'{"mcp_recording": 1, "transport": "x"}']
 )
 def test_parse_head_refuses_a_file_that_is_not_a_recording(line: bytes) -> None:
