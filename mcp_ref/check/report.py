@@ -72,7 +72,7 @@ def text_report(
         lines.append(f"    do     {finding.fix}")
     if notes:
         lines += ["", *(f"not verified: {note}" for note in notes)]
-    return lines
+    return [escape_hidden(line, keep="") for line in lines]  # a name in a message must not look like another line
 
 
 def _finding_json(finding: Finding) -> Object:

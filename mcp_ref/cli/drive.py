@@ -122,7 +122,8 @@ def show_report(report: Report, findings: Sequence[Finding], notes: Sequence[str
         out(f"{visit.revision}  {text}")
         previous_lines = lines
     if report.misread_definitions:
-        out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(report.misread_definitions))
+        definitions = [escape_hidden(text, keep="") for text in report.misread_definitions]
+        out("\ndefinitions that models or hosts misread:\n  " + "\n  ".join(definitions))
     out()
     messages = {number: message_of(event) for number, event in enumerate(report.events, 1)}
     out("\n".join(text_report(_server_name(report), findings, len(report.events), notes, messages)))

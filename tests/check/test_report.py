@@ -63,6 +63,15 @@ def test_text_report_quotes_the_last_message_of_a_proof() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.attack("terminal-escapes")
+def test_text_report_has_one_line_for_each_text_of_the_recording() -> None:
+    forged = "a\nerror: client: forged\x1b[2J"
+    talk = frames([*handshake(), *answered(2, "ping", result={forged: 1})])
+    lines = text_report(forged, findings(talk), 5, [forged], {})
+    escaped = r"a\u{a}error: client: forged\u{1b}[2J"
+    assert len(lines) == 8 and sum(escaped in line for line in lines) == 3 and "\x1b" not in "".join(lines)
+
+
 @pytest.mark.parametrize(("times", "end"), [(1, "member a"), (2, "member a (2 times)")])
 def test_text_report_counts_equal_faults(times: int, end: str) -> None:
     [finding] = [replace(each, times=times) for each in findings(FAULTY)[1:]]

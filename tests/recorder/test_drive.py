@@ -447,24 +447,25 @@ def test_check_of_a_server_exits_with_1_for_an_error_and_writes_what_worked(
 
 
 @pytest.mark.attack("terminal-escapes")
-def test_check_report_has_a_paragraph_for_each_revision_and_one_line_for_an_error_of_the_server(
+def test_check_report_has_a_paragraph_for_each_revision_and_one_line_for_each_text_of_the_server(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     used = Visit(
-        MODERN, "", "a 1", ["2 tools (1 called)", "1 prompt"], ["x (-32602)", "y (403)"], ["ping: no\n\na 1: 0"]
+        MODERN, "", "a\n1", ["2 tools (1 called)", "1 prompt"], ["x (-32602)", "y (403)"], ["ping: no\n\na 1: 0"]
     )
     used.accepted = ["z: the server did not refuse it"]
     visits = [used, replace(used, revision="2025-11-25"), *[Visit("2025-06-18", "no\x1b[2J\nfake")] * 2,
               Visit("2024-11-05", server="a 1")]  # fmt: skip
     events = frames([*handshake(), from_client(1, "ping"), from_server(1, result={"a": 1})])
-    report = Report(Head("stdio", command=("a",)), visits, events, misread_definitions=["t: odd", "u: odd"])
+    report = Report(Head("stdio", command=("a",)), visits, events, misread_definitions=["t: odd", "u\nv: odd"])
     show_report(report, *judge(report))
     lines = [line.strip() for line in capsys.readouterr().out.splitlines()]
     assert lines[:14] == [
         "2026-07-28  2 tools (1 called), 1 prompt", "refuses x (-32602), y (403)",
         "ERROR: accepts z: the server did not refuse it", r"note: ping: no\u{a}\u{a}a 1: 0", "2025-11-25  the same",
         *[r"2025-06-18  not spoken: no\u{1b}[2J\u{a}fake"] * 2, "2024-11-05  connects, and offers nothing", "",
-        "definitions that models or hosts misread:", "t: odd", "u: odd", "", "a 1: 1 error, 0 warnings in 5 events",
+        "definitions that models or hosts misread:", "t: odd", r"u\u{a}v: odd", "",
+        r"a\u{a}1: 1 error, 0 warnings in 5 events",
     ]  # fmt: skip
     assert lines[15] == "error: server: the result of ping has the member a"
     assert '{"jsonrpc": "2.0", "id": 1, "result": {"a": 1}}' in lines[16:]
