@@ -16,6 +16,7 @@ from ..bridge.bridge import Bridge
 from ..check.recording import Event
 from ..jsonrpc.errors import McpError
 from ..lib.jsonschema.errors import format_count
+from ..lib.text import escape_hidden
 from ..recorder.exchanges import Cassette, messages_of
 from ..recorder.regression import rerun
 from ..recorder.replay import BRIDGE_METHODS, PROBES, Player, replay_http, replay_stdio
@@ -101,9 +102,8 @@ def _replay_client(events: list[Event], options: argparse.Namespace) -> int:
         note(str(error))
         return EXIT_NOT_CONNECTED
     for difference in differences:
-        out(difference.request)
-        for line in difference.lines:
-            out(f"  {line}")
+        for line in [difference.request, *(f"  {line}" for line in difference.lines)]:
+            out(escape_hidden(line, keep=""))  # a name in a message must not look like another line
     requests = [sent for sent in messages if sent.sender == "client" and {"id", "method"} <= sent.value.keys()]
     note(f"{format_count(len(requests), 'requests')}, {len(differences)} with a different response")
     return EXIT_ERROR if differences else 0

@@ -94,12 +94,20 @@ def test_replay_client_of_a_recording_without_requests_connects_to_nobody(path: 
     assert capsys.readouterr().err == f"python3 -m mcp_ref replay: {advice}\n"
 
 
-@pytest.mark.parametrize(("result", "status"), [({"a": 1}, 0), ({"a": 2}, 1)])
-def test_replay_client_prints_each_request_with_a_different_response(
-    result: dict[str, int], status: int, path: Path, capsys: Captured
+@pytest.mark.attack("terminal-escapes")
+@pytest.mark.parametrize(
+    ("result", "shown"),
+    [
+        ({"a": 1}, ""),
+        ({"a": 2}, "ping\n  result.a: 1 -> 2\n"),
+        ({"a": 1, "b\nping": 2}, "ping\n  result.b\\u{a}ping: (missing) -> 2\n"),
+    ],
+)
+def test_replay_client_prints_each_request_with_a_different_response_and_one_line_for_each_difference(
+    result: dict[str, int], shown: str, path: Path, capsys: Captured
 ) -> None:
+    status = 1 if shown else 0
     assert main(["replay", str(path), "--client", "--", *quick_python(ECHO % result)]) == status
-    shown = "" if status == 0 else "ping\n  result.a: 1 -> 2\n"
     assert capsys.readouterr() == (shown, f"1 request, {status} with a different response\n")
 
 
