@@ -30,6 +30,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import re
 import select
@@ -41,6 +42,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 if TYPE_CHECKING:
     from .base import Trace
+
+log = logging.getLogger(__name__)
 
 PIECE: Final = 64 * 1024
 """Maximum size of one read or write by a thread, in bytes."""
@@ -289,7 +292,8 @@ def describe_bind_error(error: OSError | OverflowError) -> str:
 def trace_from_environment(side: Literal["client", "server"]) -> Trace | None:
     """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0.
 
-    The trace writes to standard error, or to a recording if the variable is the name of a `.jsonl` file.
+    The trace writes to standard error, or to a recording if the variable is the name of a `.jsonl` file. A file that
+    cannot be written is logged, and leaves the program without a trace.
 
     Args:
         side: The side of the program that is traced.
@@ -300,7 +304,11 @@ def trace_from_environment(side: Literal["client", "server"]) -> Trace | None:
     if wanted.endswith(".jsonl"):
         from .recorded import recording_trace  # lazy: few programs are recorded
 
-        return recording_trace(wanted, side)
+        try:
+            return recording_trace(wanted, side)
+        except OSError as error:  # a wrong variable must not stop a server
+            log.warning("MCP_REF_TRACE: cannot record to %s: %s", wanted, error.strerror)
+            return None
     from .trace import tracer  # lazy: few programs are traced
 
     return tracer()

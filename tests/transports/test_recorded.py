@@ -15,6 +15,7 @@ from mcp_ref.check.recording import Frame, parse_head, read_events
 from mcp_ref.recorder.exchanges import Sent, messages_of
 from mcp_ref.transports import recorded
 from mcp_ref.transports.recorded import open_recording
+from mcp_ref.transports.system import trace_from_environment
 from tests.forked_python import forked
 from tests.settings import HOME
 
@@ -43,6 +44,15 @@ async def test_mcp_ref_trace_with_a_file_name_records_which_side_sent_each_messa
     assert sent[:3] == [("client", "initialize"), ("server", "response"), ("client", "notifications/initialized")]
     assert ("client", "tools/call") in sent and sent[-1] == ("server", "response")
     assert "hunter2" not in path.read_text() and path.stat().st_mode & 0o777 == 0o600
+
+
+def test_mcp_ref_trace_with_a_file_that_cannot_be_written_leaves_the_program_without_a_recording(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "gone" / "a.jsonl"
+    monkeypatch.setenv("MCP_REF_TRACE", str(path))
+    assert trace_from_environment("server") is None
+    assert caplog.messages == [f"MCP_REF_TRACE: cannot record to {path}: No such file or directory"]
 
 
 def test_mcp_ref_trace_with_a_file_name_records_the_server(tmp_path: Path) -> None:
