@@ -13,6 +13,7 @@ import gc
 import json
 import os
 import signal
+import socket
 import tracemalloc
 import weakref
 from collections.abc import AsyncIterator
@@ -216,6 +217,7 @@ async def test_listening_stream_that_is_never_read_is_closed_and_its_session_goe
     held = HoldingServer()
     held.server.resource("thing://{id}")(lambda id: id)
     async with served(held.server, HttpLimits(write_time=0.3)) as web:
+        web.http._sockets[0].setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)  # accepted connections have it too
         talk = RawSession(web)
         await talk.handshake()
         session = web.site._endpoint.sessions[talk.id or ""]
