@@ -343,7 +343,8 @@ async def test_request_waits_for_a_connection_if_all_are_in_use() -> None:
         await release.wait()
         await conversation.say(OK)
 
-    async with scripted([late, OK], [late, OK]) as server, client(ClientLimits(connections=2)) as http:
+    script: list[Step] = [late, OK, OK]  # the first connection to become free can serve both requests that wait
+    async with scripted(script, script) as server, client(ClientLimits(connections=2)) as http:
         asking = [asyncio.create_task(get(http, server.url(f"/{n}"))) for n in range(4)]
         await eventually(lambda: len(server.asked) == 2)
         release.set()
