@@ -385,7 +385,7 @@ async def test_caller_has_few_loads_at_a_time_and_renewing_and_saving_go_before_
             calls.append("save")
             return ()
 
-    store = Slow("a", {})
+    store = Slow("a", {}, lease=20.0)  # so that it renews no lease by itself
     loads = [asyncio.create_task(store.find_session(str(each), None, "eve")) for each in range(MAX_LOADS_PER_CALLER)]
     await is_loading.wait()
     with pytest.raises(StoreFailed):
