@@ -1008,7 +1008,7 @@ async def test_closing_deletes_the_session_and_takes_no_refusal_amiss(
         site.on("DELETE", step)
         async with talk(site.url) as client:
             closing = asyncio.create_task(client.transport.close())
-            await eventually(lambda: site.keys[-1] == "DELETE")
+            await eventually(lambda: "DELETE" in site.keys)  # perhaps before the GET that was cancelled
             if step is silence:
                 pass_time(monkeypatch, 2.0)
             await closing
@@ -1029,7 +1029,7 @@ async def test_closing_deletes_the_session_while_requests_use_all_connections(mo
             task = asyncio.create_task(asking)
             await eventually(lambda: "ping" in site.keys)
         await task
-        assert site.keys[-1] == "DELETE"
+        assert "DELETE" in site.keys
 
 
 async def test_closing_when_the_server_is_gone_is_quick_and_no_error() -> None:
