@@ -186,9 +186,10 @@ def test_record_that_is_killed_ends_the_conversation_for_both_sides(tmp_path: Pa
         process.stdin.write(PING)
         assert process.stdout.readline() == PING
         (pump,) = writers(path)
+        wait_until(path.read_bytes)  # it writes a moment later than it forwards
         os.kill(pump, signal.SIGKILL)
         assert process.stdout.read() == b"" and process.wait(10) == 0  # the end of its input ends the server
-    assert len(path.read_bytes().splitlines()) >= 1
+    assert path.read_bytes().startswith(b'{"mcp_recording"')
 
 
 def test_record_ends_with_a_host_that_dies(tmp_path: Path) -> None:
