@@ -1,9 +1,9 @@
 """The lists of a bridge: pages of tools, prompts, resources and templates, of one server or of several.
 
 Each page of a list comes from one server: first the pages of the first server in the configuration, then those of the
-next one. So a cursor has to name the server as well as the server's own cursor, and it is signed (`sealed` in
-relayed.py). If a server fails, its page is the one that it returned last. A client of 2024-10-07, a revision without
-pages, gets all pages as one.
+next one. So a cursor of the bridge contains the name of a server and that server's cursor, and is signed so that no other
+user can use it (`sealed` in relayed.py). If one of several servers fails, the client gets the page that this server
+returned last time, instead of an error. A client of 2024-10-07, a revision without pages, gets all pages as one.
 
 Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#schema-extension
 """
@@ -46,7 +46,8 @@ class Lists:
         if not context.revision.pagination:
             return await self._all_pages(method, params, context)
         principal, server_names = caller_of(context).principal, list(self._servers)
-        # a cursor is sealed to name one of several servers, or so that no other principal can use it
+        # A bridge that keeps the names has only one server, so its cursors need not contain the server's name. For a
+        # principal they are sealed all the same, so that no other principal can use them.
         is_sealed = not self._names.keeps_names or principal is not None
         server_name, cursor = server_names[0], params.get("cursor")
         if cursor is not None and is_sealed:
@@ -99,11 +100,12 @@ class Lists:
         empty = codec_for(context.revision).encode(result_type(method)([]))
         try:
             client = await server.shared(caller)
-            if not client.server_can(method.partition("/")[0]):
+            capability = method.partition("/")[0]  # "tools", "prompts" or "resources"
+            if not client.server_can(capability):
                 return empty
             page = self._for_client(server, await exchange_on_shared_client(server, method, params, context))
         except ProtocolError as error:
-            log.warning("%s is not in the list: %s", server_name, error)
+            log.warning("the list has no new page of %s: %s", server_name, error)
             last_page = self._last_pages.get(page_key)
             return empty if last_page is None else cast(Object, json.loads(last_page))
         self._keep(page_key, json.dumps(page))
@@ -123,7 +125,7 @@ class Lists:
         def is_shown(tool: JSON) -> bool:
             name = tool.get("name") if isinstance(tool, dict) else None
             if not isinstance(name, str) or name not in server.parameter_headers:
-                return False  # `ServerNotes.note_tools` has found invalid headers
+                return False  # `ServerNotes.note_tools` notes only tools whose headers are valid
             return server.hosted.config.allows_tool(name)
 
         tools = page.get("tools")
@@ -132,7 +134,7 @@ class Lists:
         return self._names.result_for_client(server.name, page)
 
     async def note_all_tools(self, server: BackServer, context: Context) -> None:
-        """List the tools of a server, so that `exchange` notes the headers and the task support that a call needs."""
+        """Request all pages of a server's tools. `server` notes their headers and task support, which a call needs."""
         params: Object = {}
         for _ in range(MAX_PAGES):
             page = await exchange_on_shared_client(server, "tools/list", params, context)

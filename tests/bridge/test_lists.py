@@ -42,7 +42,7 @@ async def test_bridge_lists_the_last_page_of_a_server_that_is_away_only_once(cap
             params = {"cursor": page["nextCursor"]}
         else:
             pytest.fail("the list has no end")
-    assert "away is not in the list: away" in caplog.text
+    assert "the list has no new page of away: away" in caplog.text
 
 
 async def test_bridge_asks_a_server_for_the_lists_that_it_declares_only() -> None:

@@ -44,7 +44,8 @@ CLOSE_ACCEPT_SECONDS: Final = 1.0
 class SseClientTransport:
     """The client's side of one session. `http` makes the HTTP requests; the caller closes it.
 
-    `readable` is set unless reading is paused. For `waits_for`, see `Transport`.
+    `readable` is not set while reading is paused. `waits_for` returns True if the request with this id still waits for
+    its response, because only such responses may be large.
     """
 
     def __init__(
@@ -62,7 +63,11 @@ class SseClientTransport:
         self._posts: set[asyncio.Task[None]] = set()
 
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
-        """Open the stream. Raise ConnectionClosed without an endpoint event, or another McpError (see `_read`)."""
+        """Open the stream, and wait for its `endpoint` event.
+
+        Raise ConnectionClosed if the event does not come, and another McpError if the authorization fails or the
+        endpoint has another origin.
+        """
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
         try:
@@ -92,7 +97,8 @@ class SseClientTransport:
 
     async def _read_stream(self) -> None:
         headers = {**self._headers, "Accept": SSE_TYPE}
-        # `extra` exempts the stream from the limit of connections, because POSTs that use them all may wait for it
+        # `extra`: the limit of connections does not count the stream, because POSTs that have reached the limit may be
+        # waiting for it
         async with self._http.request("GET", self.url, headers, extra=True) as response:
             if response.status != 200 or response.headers.media_type != SSE_TYPE:
                 raise HttpError(f"the server answered a GET with HTTP {response.status}, not with an event stream")
@@ -163,7 +169,7 @@ def _endpoint_at(url: str, reference: str) -> str:
     endpoint = urljoin(url, reference)
     if _origin(endpoint) != _origin(url):
         named = f"the endpoint event names {endpoint[:200]!r}, which has another origin than its stream"
-        advice = "a server behind a proxy must name a path there, or a URL of the proxy"
+        advice = "a server behind a proxy must send only a path, or a URL of the proxy"
         raise InvalidMessage(f"{public_url(url)}: {named}; {advice}")
     return endpoint
 

@@ -199,7 +199,7 @@ def test_endpoint_must_have_the_origin_of_the_stream(url: str, endpoint: str, is
         ({"kind": "text/html"}, None, f"{SHOWN}: the server answered a GET with HTTP 200, not with an event stream"),
         ({}, b"event: endpoint\ndata: //b.example/\n\n",
          f"{SHOWN}: the endpoint event names 'http://b.example/', which has another origin than its stream; a server "
-         "behind a proxy must name a path there, or a URL of the proxy"),
+         "behind a proxy must send only a path, or a URL of the proxy"),
         ({}, b"event: endpoint\ndata: http://[::1\n\n", f"{SHOWN}: Invalid IPv6 URL"),
         ({}, b"event: endpoint\ndata: http://a.example:x/\n\n",
          f"{SHOWN}: Port could not be cast to integer value as 'x'"),
