@@ -1,9 +1,9 @@
 """The lists of a bridge: pages of tools, prompts, resources and templates, of one server or of several.
 
 Each page of a list comes from one server: first the pages of the first server in the configuration, then those of the
-next one. So a cursor of the bridge contains the name of a server and that server's cursor, and is signed so that no other
-user can use it (`sealed` in relayed.py). If one of several servers fails, the client gets the page that this server
-returned last time, instead of an error. A client of 2024-10-07, a revision without pages, gets all pages as one.
+next one. So a cursor of the bridge contains the name of a server and that server's cursor, and is signed so that no
+other user can use it (`sealed` in relayed.py). If one of several servers fails, the client gets the page that this
+server returned last time, instead of an error. A client of 2024-10-07, a revision without pages, gets all pages as one.
 
 Spec:  server/utilities/pagination; 2026-07-28 basic/transports/streamable-http#schema-extension
 """

@@ -7,11 +7,11 @@
     `load` of a session whose lease another process has -> this process waits for a second (`HANDOVER_SECONDS`), because
         the other may be about to give the session back; then SessionOwned: 503, and the client tries again
 
-The storage decides which process has a lease, and rejects changes by any other. This module only watches the time: a
-process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it checks
-the clock before each request. That clock runs on during a pause, and on Linux while the machine is suspended. If
-another process has taken the session over meanwhile, `save` and `renew` report it, and this process ends its copy.
-Otherwise the next `renew` makes the lease valid again.
+The storage decides which process has a lease, and rejects changes by every other process. This module only watches the
+time: a process that was paused, or that cannot reach the storage, must not serve a session whose lease has ended, so it
+checks the clock before each request. This clock also counts a pause, and on Linux the time while the machine is
+suspended. If another process has taken the session over meanwhile, `save` and `renew` report it, and this process ends
+its copy. Otherwise the next `renew` makes the lease valid again.
 
 A lease counts from the call to the storage, not from the response, because the storage may have granted the lease at
 any time in between.
@@ -73,7 +73,7 @@ class Leases:
 
     def keep(self, session: str) -> None:
         """Keep the lease of a loaded session, because the session is in memory now."""
-        end = self._restoring.pop(session, 0.0)  # 0.0 if the lease has ended, so that `_renew_all` has dropped it
+        end = self._restoring.pop(session, 0.0)  # 0.0 if `_renew_all` has dropped the lease, because it had ended
         self.begin(session, end)
 
     def end(self, session: str) -> None:

@@ -1,8 +1,8 @@
 """Streamable HTTP of the modern era, on the server: each POST is one request, which needs no session.
 
-Any process behind a load balancer can serve any request. Its headers repeat parts of its body (basic/headers.py). The
-status of the response is 200 even if the method fails, but 404 for an unknown method, and 400 for the errors that the
-modern era has added (basic/versioning.py). If the client closes the HTTP response, the server MUST cancel the request.
+Any process behind a load balancer can serve it. The headers of a request repeat parts of its body (basic/headers.py).
+The status of the response is 200 even if the method fails, but 404 for an unknown method, and 400 for the errors that
+are new in the modern era (basic/versioning.py). If the client closes the response, the server MUST cancel the request.
 
 Spec:  2026-07-28 basic/transports/streamable-http
 """
@@ -45,16 +45,16 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
     if request.method == "initialize" and not is_stateless(request.params):
         return  # a legacy client, which does not send these headers
     try:
-        mirrored = mirrored_fields(request)  # before the headers, because a client without `_meta` may be a legacy one
-    except MalformedRequest:
+        mirrored = mirrored_fields(request)
+    except MalformedRequest:  # from a legacy client, which has to learn our revisions, or from a modern one
         named, supported = checked.revision, checked.checks.revisions
-        if named is None or is_stateless(request.params) or find_revision(named) in supported:
-            raise
-        # [2026-07-28 basic/transports/streamable-http#protocol-version-header] the error MUST list our versions
-        raise unsupported_revision(named, supported) from None
+        if named is not None and find_revision(named) not in supported and not is_stateless(request.params):
+            # [2026-07-28 basic/transports/streamable-http#protocol-version-header] the error MUST list our versions
+            raise unsupported_revision(named, supported) from None
+        raise
     if request.method == "initialize":
         return  # a modern revision has no such method, so no headers have to match
-    if checked.compared_fields != mirrored:  # otherwise these headers have been compared with these fields before
+    if checked.compared_fields != mirrored:  # otherwise an earlier request has passed the same comparison
         check_headers(headers, mirrored)
         checked.compared_fields = mirrored
     _, method, name = mirrored
@@ -63,7 +63,7 @@ def check_request(request: Request, checked: CheckedRequest, headers: Headers, p
 
 
 class InFlight(dict["StatelessExchange", str]):
-    """The exchanges of the stateless requests in flight, with their callers, each of which has a share."""
+    """The stateless requests in flight: exchange -> caller, whose share of memory (lib/shares.py) the request uses."""
 
     def __init__(self, limit: int, limit_per_caller: int, shares: Shares) -> None:
         self._limit, self._limit_per_caller, self._shares = limit, limit_per_caller, shares
@@ -93,7 +93,7 @@ class InFlight(dict["StatelessExchange", str]):
 
 
 class StatelessExchange:
-    """One stateless request and its response: JSON, or events if a notification precedes it or JSON is not accepted.
+    """One stateless request and its response: JSON, or events if notifications come first or the client takes no JSON.
 
         served --result--> JSON response
            | `notify`
@@ -110,7 +110,7 @@ class StatelessExchange:
         self, exchange: Exchange, request: Request, checked: CheckedRequest, trace: Trace | None, accepts_sse: bool,
         in_flight: InFlight,
     ) -> None:  # fmt: skip
-        self._exchange, self._request, self._headers, self._trace = exchange, request, checked.cors, trace
+        self._exchange, self._request, self._cors, self._trace = exchange, request, checked.cors, trace
         self._accepts_json, self._accepts_sse, self._in_flight = checked.accepts_json, accepts_sse, in_flight
         self.memory = request.memory
         self._response: StreamingResponse | None = None
@@ -123,7 +123,7 @@ class StatelessExchange:
     async def serve(self, serve_request: ServeStateless, access: Access) -> None:
         """Serve the request and respond, or hold back the response. Cancel the request if the client disconnects.
 
-        Raise HttpRefusal for too many requests in flight, and AccessRefused if the handler refuses before it sends.
+        Raise HttpRefusal if too many requests are in flight, and AccessRefused for missing scopes if nothing was sent.
         """
         self._in_flight.add(self, access.caller)
         self._exchange.forget_body()  # the message counts in the caller's share now
@@ -147,19 +147,19 @@ class StatelessExchange:
                 response = None  # which nobody would read
             stream_is_open = self._response is not None and not self._stream_has_ended
             is_held = self._on_end is not None and stream_is_open and response is not None
-            if not is_held:  # otherwise `_stream_ended` will call it
+            if not is_held:  # otherwise the request ends with the stream, in `_stream_ended`
                 self._end_request()
         if response is None:
             return
         if access.refusal is not None and self._response is None:
             raise access.refusal
-        if self._on_end is None:  # no `hold`, or `_end_request` or `release` has ended it
+        if not is_held:
             return self._respond(response, status_of(response))
         self._held_response = self._encode(response)
-        del self._exchange, self._request, self._headers  # to save memory, because the stream may last for hours
+        del self._exchange, self._request, self._cors  # to save memory, because the stream may last for hours
 
     def hold(self, on_end: Callable[[], object]) -> HeldResponse:
-        """Hold back the response until `release`, without a task. If the client disconnects first, call `on_end`."""
+        """Hold back the response until `release`, so no task has to wait. Call `on_end` if the client leaves first."""
         self._on_end = on_end
         return self
 
@@ -193,7 +193,7 @@ class StatelessExchange:
 
     def _open(self) -> StreamingResponse:
         if self._response is None:
-            self._response = self._exchange.stream(200, [*SSE_HEADERS, *self._headers])
+            self._response = self._exchange.stream(200, [*SSE_HEADERS, *self._cors])
             self._response.keep_open(self._stream_ended)
         return self._response
 
@@ -201,7 +201,7 @@ class StatelessExchange:
         frame = self._encode(response)
         if self._response is None and (self._accepts_json or status != 200):
             self._trace_sent(frame)
-            self._exchange.respond(status, [*JSON_HEADERS, *self._headers], frame)
+            self._exchange.respond(status, [*JSON_HEADERS, *self._cors], frame)
         else:
             self._send_last(self._open(), frame)
 
