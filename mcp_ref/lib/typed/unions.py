@@ -47,14 +47,20 @@ def _merge_enums(schemas: list[Schema]) -> Schema | None:
         return None
     values = [value for schema in schemas for value in _as_list(schema.get("enum", [None]))]
     different: list[JSON] = []
-    for value in values:  # in Python, True equals 1, but not in JSON
-        if not any(value == known and (type(value) is bool) is (type(known) is bool) for known in different):
+    for value in values:
+        if not any(_are_equal(value, known) for known in different):
             different.append(value)
     return {"type": type_keyword(_types(schemas)), "enum": different}
 
 
+def _are_equal(value: JSON, other: JSON) -> bool:
+    """Return True if two values are equal in JSON, where `true` does not equal 1, as it does in Python."""
+    return value == other and isinstance(value, bool) == isinstance(other, bool)
+
+
 def _merge_types(schemas: list[Schema]) -> Schema | None:
-    """Return one schema with a list of types, or None if two have further keywords or the meaning would change."""
+    """Return one schema with a list of types. Return None if it would allow other values than the schemas do, or if
+    several schemas have keywords besides `type`."""
     can_merge = all("type" in schema and schema.keys() <= _SINGLE_TYPE_KEYWORDS for schema in schemas)
     detailed = [schema for schema in schemas if len(schema) > 1]  # those with keywords besides `type`
     if not can_merge or len(detailed) > 1:
@@ -62,7 +68,7 @@ def _merge_types(schemas: list[Schema]) -> Schema | None:
     types = _types(schemas)
     if "number" in types and "integer" in types:
         if detailed:
-            return None
+            return None  # its keywords, such as `maximum`, could then limit the values of the other type
         types.remove("integer")  # every integer is a number
     if not detailed:
         return {"type": type_keyword(types)}
@@ -95,8 +101,8 @@ def union_reader(schemas: list[Schema], readers: list[Reader | None]) -> Reader 
     """Return the reader of a union, or None if no member needs a conversion."""
     if not any(readers):
         return None
-    readers_of_values = [read for schema, read in zip(schemas, readers, strict=True) if schema != _NULL]
-    only = readers_of_values[0] if len(readers_of_values) == 1 else None
+    readers_besides_null = [read for schema, read in zip(schemas, readers, strict=True) if schema != _NULL]
+    only = readers_besides_null[0] if len(readers_besides_null) == 1 else None
     if only is not None:  # `X | None`
         return lambda value: None if value is None else only(value)
 
