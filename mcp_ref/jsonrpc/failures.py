@@ -12,8 +12,8 @@ or instructions for a model, so the handler's peer gets only texts that the auth
     every other exception        "Internal error", or "Tool add failed"; the log has the traceback
 
 Threats:
-    error-secrets: A client reads passwords in the output of a server that a tool calls, by making the server die or
-        fail, so that the tool's error quotes the server's last output. A client gets only the texts above.
+    error-secrets: A client makes the server behind a tool fail, and reads passwords in that server's last output, which
+        the tool's error quotes. A client gets only the texts above.
 
 Spec:  basic/index#error-responses (2025-11-25 and 2026-07-28)
 """
@@ -57,7 +57,8 @@ def error_response(request: Request, error: BaseException, is_cancelled: bool) -
         # [2025-11-25 basic/utilities/cancellation#behavior-requirements] the receiver SHOULD send no response
         return None
     fault = error_for_peer(error)
-    if text_for_peer(error) is None or fault.message not in str(error):  # the peer gets another text, so log this one
+    peer_gets_text = text_for_peer(error) is not None and fault.message in str(error)
+    if not peer_gets_text:  # so only the log can have it
         log.exception("the handler of %s failed", request.method)
     return ErrorResponse(request.id, fault)
 
@@ -70,7 +71,8 @@ def log_notification_failure(method: str, error: BaseException) -> None:
 
 
 def handler_fault(text: str) -> InvalidMessage:
-    """Log a fault of a client's handler. Return the error with which the server's request, or our own call, fails."""
+    """Log a mistake of a client's handler. Return the error to raise, which ends the server's request, or in the modern
+    era, where the server sends no requests, the client's own call."""
     log.error(text)
     return InvalidMessage(text).show_to_peer()
 

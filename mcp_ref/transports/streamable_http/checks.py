@@ -7,7 +7,7 @@ without an id. (In the modern era, server.py makes check 8 of a POST after readi
     2  `Host` is a name of this server                                    403
     3  `Origin`, if present, is allowed                                   403
     4  the endpoint supports the HTTP method                              405
-    5  the caller passes the option `authenticate`, or has a valid token  401, or 400, 403, 503
+    5  the option `authenticate` accepts the caller, or a token is valid  401, or 400, 403, 503
     6  POST: the content type is JSON, without compression                415
     7  POST: the client accepts JSON or events; GET: events               406
     8  the server supports the revision                                   400
@@ -16,8 +16,8 @@ Reasons:
 - 1: a proxy may use the first value and the server the second, so an attacker could show them two sessions or origins.
 - 2 and 3 stop DNS rebinding, by which a web page attacks a server on the visitor's own machine. The page comes from
   evil.example, whose DNS server then changes its address to 127.0.0.1, so that the browser lets the page send requests
-  to the local server and read the responses. But they all name evil.example in `Host`, and each POST in `Origin`, too,
-  so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
+  to the local server and read the responses. But these requests still name evil.example in `Host`, and POSTs also in
+  `Origin`, so by default only the names of loopback are allowed. A local server SHOULD bind to loopback only.
 - 6: a browser lets every web page send a form or plain text to every server. Before it lets a page send JSON, it asks
   the server for permission (a preflight request), which this server gives only to allowed origins.
 
@@ -89,11 +89,11 @@ class CheckedRequest:
 
     checks: RequestChecks
     method: str
-    cors: HeaderList  # the headers of the response that let a web page of the request's origin read it
+    cors: HeaderList  # headers for the response, which let a web page of the request's origin read the response
     session_id: str | None
     revision: str | None  # the value of the header `MCP-Protocol-Version`
     may_be_modern: bool  # True if that header names a modern revision or an unknown one
-    session_failure: HttpRefusal | None  # the failure of check 8, raised if the message belongs to a session
+    session_failure: HttpRefusal | None  # the failure of check 8, raised if the request needs a session
     last_event_id: str | None
     accepts_json: bool
     accepts_sse: bool
@@ -138,7 +138,7 @@ class RequestChecks:
             if request.method == "OPTIONS":
                 exchange.respond(204, self.preflight(request, checked), b"")
                 return None
-            # If there is nothing to wait for, serve at once, without the coroutine `_serve_later`.
+            # If there is nothing to wait for, not even the body, serve at once, without the coroutine `_serve_later`.
             is_ready = authorize is None and checked.deferred_failure is None and exchange.take_body()
             if is_ready and len(request.body) <= LARGE_MESSAGE:
                 rest = _serve_with(Access(), exchange, checked, serve)
@@ -152,7 +152,7 @@ class RequestChecks:
     def check(self, request: HttpRequest) -> CheckedRequest:
         """Make checks 1 to 4, and store the first failure among checks 6 to 8. Raises HttpRefusal."""
         headers = request.headers
-        # The outcome is kept with the headers, because the HTTP server reuses this object if the same head comes again.
+        # The HTTP server reuses the `Headers` object if the same head comes again, so the outcome is kept in it.
         earlier = headers.attachment
         if type(earlier) is CheckedRequest and earlier.checks is self and earlier.method == request.method:
             return earlier
@@ -179,7 +179,7 @@ class RequestChecks:
         deferred = self._deferred_failure(request, accepts_json, accepts_sse) if self._has_messages else None
         version = headers.get(VERSION_HEADER)
         revision = find_revision(version)
-        may_be_modern, session_failure = version is not None and revision not in LEGACY, None
+        session_failure, may_be_modern = None, version is not None and revision not in LEGACY
         if version is not None and revision not in self.session_revisions:
             session_failure = self.unsupported_revision(version)
         session_id, last_id = headers.get(SESSION_HEADER), headers.get("last-event-id")
@@ -222,7 +222,7 @@ class RequestChecks:
         name = headers.get(VERSION_HEADER)
         revision = find_revision(name)
         if name is None or revision in LEGACY:
-            return None
+            return None  # for a legacy revision that this server does not support, see `session_failure`
         if self._serves_stateless and revision is not None:
             # [2026-07-28 basic/transports/streamable-http#earlier-streamable-http-revisions] only POST exists
             return HttpRefusal(405, f"revision {name} has no {request.method}; use POST", [("Allow", "POST, OPTIONS")])
@@ -271,7 +271,7 @@ async def _finish(rest: Coroutine[object, object, None], exchange: Exchange, cor
 
 def refuse(exchange: Exchange, refused: HttpRefusal | AccessRefused, cors: HeaderList) -> None:
     # [2025-11-25 basic/transports#sending-messages-to-the-server] the body MAY be an error response without an id
-    code = INVALID_REQUEST if refused.status < 500 else INTERNAL_ERROR  # a client may try again after an internal one
+    code = INVALID_REQUEST if refused.status < 500 else INTERNAL_ERROR  # a client may try again after an internal error
     body = encode(ErrorResponse(None, Error(code, str(refused)), omit_id=True))
     exchange.respond(refused.status, [*JSON_HEADERS, *refused.headers, *cors], body)
 
