@@ -7,9 +7,9 @@
     {}                              the body: Content-Length states its size, or each chunk states its own size
 
 A proxy and the server behind it must agree where a request ends. Otherwise an attacker can hide a second request in the
-body of the first, which the proxy does not check, and whose response another user may get (request smuggling, RFC 9112
-section 11.2). So this module refuses messages that two programs could read differently, even where the RFC allows a
-guess:
+body of the first. The proxy does not check the hidden request, and another user may get the response to it (request
+smuggling, RFC 9112 section 11.2). So this module refuses messages that two programs could read differently, even where
+the RFC allows a guess:
 
     Refused message                                   Reason
     Content-Length and Transfer-Encoding together     Some programs count bytes, other programs read chunks.
@@ -18,7 +18,7 @@ guess:
     LF without CR, CR without LF                      Only some programs see the end of a line here.
     a line that begins with a space (obs-fold)        Some programs see a new header, other programs a longer value.
     a space before the colon                          Some programs ignore the header `Content-Length :`.
-    a chunk size after a sign, prefix or space        Only some programs accept such a number.
+    a sign, `0x` or a space before a chunk size       Only some programs accept such a number.
 
 `encode_head` refuses a header with a line break, because the text after the break would be another header (response
 splitting).
@@ -39,8 +39,8 @@ from .message import HeaderList, Headers
 CHUNKED: Final = -1
 """The result of `body_length` for a chunked body."""
 MAX_CHUNK_OVERHEAD: Final = 16 * 1024
-"""Maximum size of the lines around the chunks of one message, in bytes, in addition to twice the size of their data. It
-exists because very small chunks cost much time. (Go's net/http has a similar limit.)"""
+"""Maximum overhead of the chunks of one message, in bytes: the size of the lines around the data, minus twice the size
+of the data. It limits very small chunks, because they cost much time. (Go's net/http has a similar limit.)"""
 MAX_RECEIVED_BYTES: Final = 64 * 1024
 """Maximum number of bytes that are read from a connection at once."""
 MAX_CACHED_RESPONSE_HEADS: Final = 256
@@ -151,7 +151,7 @@ class ChunkDecoder:
         return b"".join(decoded)
 
     def _decode(self) -> Generator[bytes, None, None]:
-        """Yield pieces of data. Yield b"" when the buffer needs more bytes."""
+        """Yield pieces of data. Yield b"" when the buffer needs more bytes; the next `decode` continues from there."""
         while True:
             data = self._take_whole_chunks()
             if data:
@@ -161,12 +161,12 @@ class ChunkDecoder:
             if found is None:
                 raise BadMessage(400, f"invalid chunk size: {line[:100]!r}")
             bytes_left = int(found[1], 16)
-            # The CRLF after the line and the one after the data count, too. Data makes up for twice its size.
-            self._count_overhead(len(line) + 2 * len(b"\r\n") - 2 * bytes_left)
+            crlfs = 2 * len(b"\r\n")  # one after the line, and one after the data
+            self._count_overhead(len(line) + crlfs - 2 * bytes_left)
             if bytes_left == 0:  # the last chunk
                 break
             while bytes_left:
-                piece = bytes(self._buffer[:bytes_left])  # b"" if the buffer is empty
+                piece = bytes(self._buffer[:bytes_left])  # b"" if the buffer needs more bytes
                 del self._buffer[: len(piece)]
                 bytes_left -= len(piece)
                 yield piece
@@ -202,7 +202,7 @@ class ChunkDecoder:
     def _read_line(self, must_be_empty: bool = False) -> Generator[bytes, None, bytes]:
         """Remove a line from the buffer, and return it without its CRLF. Yield b"" until it is complete.
 
-        With `must_be_empty`, raise BadMessage as soon as the line has data, which could be long without a line end.
+        With `must_be_empty`, raise BadMessage as soon as the line has data, instead of buffering all of the line.
         """
         buffer = self._buffer
         while (end := buffer.find(b"\n", 0, MAX_CHUNK_OVERHEAD)) < 0:
@@ -217,7 +217,8 @@ class ChunkDecoder:
         return line[:-1]
 
     def _count_overhead(self, size: int) -> None:
-        """Add to the overhead, in bytes. A chunk with much data has a negative size, but saves nothing for later."""
+        """Add to the overhead, in bytes. `size` is negative for a chunk with much data, but the overhead never falls
+        below 0, so that a large chunk does not allow many small ones after it."""
         self._overhead = max(0, self._overhead + size)
         if self._overhead > MAX_CHUNK_OVERHEAD:
             raise BadMessage(400, "the chunks are too small, or their extensions or the trailers are too large")

@@ -3,9 +3,9 @@
 Compilation turns each keyword of a schema into a `Keyword` with up to three functions:
 
 - `check` returns True if an instance is valid (Core 7.6). A validation calls the `check` functions first.
-- `applied` returns the subschemas that the keyword *applies* to the instance or to parts of it (Core 7.5). If the
-  instance is invalid, `find_errors` looks for the errors in these subschemas. unevaluated.py uses it too.
-- `message` returns the keyword's own error text. `properties` has none, because its subschemas report all errors.
+- `message` returns the error text of the keyword. `properties` has none, because its subschemas report all errors.
+- `applied` returns the subschemas that the keyword *applies* to the instance or to parts of it (Core 7.5). If there is
+  no `message`, `find_errors` looks for the errors in these subschemas. unevaluated.py calls `applied`, too.
 
 A `KeywordBuilder` is a function that builds a `Keyword` from the values that a `SchemaReader` returns. Some builders
 build several keywords as one, such as `if`, `then` and `else`. A builder returns None if there is nothing to check.
@@ -58,7 +58,7 @@ class CompiledSchema:
     def __init__(self, location: str) -> None:
         self.location = location  # URI and JSON Pointer of the schema, for error messages
         self.check: Check = accept_any
-        self.cost = 1  # the steps of one call of `check`, without the steps that the keywords spend themselves
+        self.cost = 1  # the steps that a caller of `check` spends for it; the functions of the keywords may spend more
         self.keywords: list[Keyword] = []
         self.false_error: tuple[str, str] | None = None  # for the schema `false`: the keyword and the message
         self.in_place: list[CompiledSchema] = []  # schemas that are applied to the same instance as this schema
@@ -103,13 +103,13 @@ def find_errors(schema: CompiledSchema, instance: JSON, budget: Budget, path: Pa
         budget.spend(ERROR_COST)
         yield ValidationError(path, *schema.false_error)
     for keyword in schema.keywords:
-        if keyword.applied is not None and not keyword.message:  # then the subschemas report the errors
+        if not keyword.message and keyword.applied is not None:  # the subschemas report the errors
             for step, subschema in keyword.applied(instance, budget):
-                if step is None:  # it applies to the whole instance
+                if step is None:  # the subschema applies to the whole instance
                     yield from find_errors(subschema, instance, budget, path)
                 else:
                     yield from find_errors(subschema, instance[step], budget, (*path, step))  # type: ignore[index]
-        elif not keyword.check(instance, budget):
+        elif not keyword.check(instance, budget):  # the keyword itself reports the error
             budget.spend(ERROR_COST)
             if isinstance(keyword.message, str):
                 text = f"{keyword.message}, got {quoted(instance)}"
