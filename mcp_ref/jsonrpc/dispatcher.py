@@ -1,4 +1,4 @@
-"""The dispatcher of one transport, which serves the peer's requests and matches responses to ours.
+"""The dispatcher of one transport, which serves the peer's requests and matches its responses to our requests.
 
     the peer's request -> receive() -> a task runs serve(request) -> Response | ErrorResponse -> Transport.send
 
@@ -103,19 +103,19 @@ class Dispatcher(Requester):
         self.accepts_batches = False  # True if the peer can send batches (`Revision.batch`)
         self.unbatchable: frozenset[str] = frozenset()  # methods whose requests MUST NOT be part of a batch
         self.blocking_methods: frozenset[str] = frozenset()  # later messages wait for the responses to these
-        self.omits_unknown_ids = False  # True to leave out an unknown `id` (`Revision.error_id_optional`)
-        self.reports_unreadable = True  # False to only log messages whose id is unreadable or in use
+        self.omits_unknown_ids = False  # True to omit an unreadable `id` in the error response, False to send null
+        self.reports_unreadable = True  # True to send an error for an id that is unreadable or in use, False to log it
         self.may_respond = True  # False if this side must not send responses, so that the peer's requests are ignored
         self._serve = serve
         self._on_notification = on_notification
         self.serving: dict[RequestId, _ActiveRequest] = {}  # the peer's requests that have no response yet, by id
-        limit = self._limits.max_bytes_in_flight
+        limit = self._limits.max_bytes_in_flight  # of the connection, and of its only caller, here ""
         self._shares, self._caller = transport.shares_and_caller or (Shares("requests in flight", limit, limit), "")
         self._tasks: set[asyncio.Task[None]] = set()  # one task for each used slot, and for each waiting request
         self._held: list[tuple[Incoming, Context]] | None = None  # received while a blocking method is served
         self._closed = False
 
-    @cached_property
+    @cached_property  # because few connections ever need the queue
     def _queue(self) -> RequestQueue:
         slots, patience = self._limits.max_in_flight, self._limits.patience
         return RequestQueue(slots, patience, self._transport, self._tasks, self.serving)
@@ -125,7 +125,7 @@ class Dispatcher(Requester):
         if self._closed:
             return
         if self._held is not None:
-            self._held.append((incoming, copy_context()))
+            self._held.append((incoming, copy_context()))  # over HTTP, the context says which caller sent it
             if self._must_pause_for(self._held):
                 self._transport.pause_reading()
             return
@@ -157,8 +157,8 @@ class Dispatcher(Requester):
         if not self.accepts_batches:
             # [2025-06-18 changelog#major-changes] only 2025-03-26 has batches
             refusal = invalid_request("only revision 2025-03-26 has batches; send each message alone")
-            invalid = [each for each in batch.messages if isinstance(each, Malformed) and each.expects_no_response]
-            for response in (*responses, *invalid):  # fail our requests with these ids: they get no other response
+            malformed = [each for each in batch.messages if isinstance(each, Malformed) and each.expects_no_response]
+            for response in (*responses, *malformed):  # our requests with these ids get no other response, so they fail
                 self.fail(Malformed(refusal.error, response.id, expects_no_response=True))
             return self._refuse(refusal, None)
         received = _ReceivedBatch(next((member.id for member in batch.messages if isinstance(member, Request)), None))
@@ -177,9 +177,9 @@ class Dispatcher(Requester):
     def _accept(self, request: Request, batch: _ReceivedBatch | None) -> None:
         """Start to serve a request, or let it wait for a slot. Refuse it if its id is in use."""
         if request.id in self.serving:
-            # [2025-11-25 basic/index#requests] the id MUST be new in the session. A repeated request that has ended is
-            # served again nevertheless, because a table of all earlier ids would grow forever.
-            if not self.reports_unreadable:  # a stream may have been repeated; an error would fail the first request
+            # [2025-11-25 basic/index#requests] the id MUST be new in the session. It is compared only with those of
+            # unfinished requests, because a table of all earlier ids would grow forever.
+            if not self.reports_unreadable:  # a proxy may have sent it twice; an error would end the first one
                 return self.log_fault("ignored a request with the id of another unfinished one: %.200r", request)
             rule = f"the id {request.id!r} belongs to another unfinished request; use a new id"
             return self._refuse(invalid_request(rule, request.id), batch)
@@ -197,7 +197,7 @@ class Dispatcher(Requester):
             self._held = []
         got_slot = self._queue.add(request.id) if must_wait else None
         entry = self.serving[request.id] = _ActiveRequest(got_slot)
-        # Never an eager task, so that handlers that were cancelled before this request came notice that first.
+        # Not an eager task, so that handlers that were cancelled earlier see that before this handler starts.
         entry.task = asyncio.Task(self._run(request, entry, batch), name=request.method)
         self._use_slot(entry.task)
 
@@ -245,13 +245,13 @@ class Dispatcher(Requester):
 
     def _receive_held(self) -> None:
         held, self._held = self._held or [], None
-        if self._must_pause_for(held):  # then `receive` has paused it
+        if self._must_pause_for(held):  # then `receive` has paused reading
             self._transport.resume_reading()
         for incoming, context in held:
-            context.run(self.receive, incoming)  # over HTTP, this context says which caller sent the message
+            context.run(self.receive, incoming)
 
     def _refuse(self, malformed: Malformed, batch: _ReceivedBatch | None) -> None:
-        """Respond to an invalid request with an error. An invalid response is raised as an error in our caller."""
+        """Respond to an invalid request. For an invalid response, raise an error in the waiting caller, or log it."""
         if malformed.expects_no_response or (malformed.id is None and not self.reports_unreadable):
             if not self.fail(malformed):  # no caller of ours waits for it
                 text, advice = malformed.text, "if a `print` in the server wrote this, print to standard error"
