@@ -8,8 +8,8 @@ not the model, chooses the resources that go into the model's context, for examp
 Security. A server MUST validate every URI, and SHOULD check permissions before it reads a resource
 [2025-11-25 server/resources#security-considerations]. Since 2026-07-28 it also MUST sanitize the paths of `file://`
 URIs, such as `file:///a/../../etc/passwd`. This package serves a URI only if its canonical form (lib/uri.py) is
-registered or matches a registered template. Only the author's function can check symbolic links. A server SHOULD use
-`https://` only for data that clients can fetch from the web [2025-11-25 server/resources#https%3A%2F%2F].
+registered or matches a registered template. Only the function that reads a file can check for symbolic links. A server
+SHOULD use `https://` only for data that clients can fetch from the web [2025-11-25 server/resources#https%3A%2F%2F].
 
     2024-10-07  The client can list, read and subscribe. The error for an unknown resource is -32001 in an example.
     2024-11-05  Adds pagination, `annotations`, `size`. The error for an unknown resource SHOULD be -32002.
@@ -22,8 +22,8 @@ registered or matches a registered template. Only the author's function can chec
                 A list MUST NOT depend on the connection, but MAY depend on the authorization.
 
 Threats:
-    resource-path: A client reads files outside a published directory by sending "..", an encoded slash, or a drive or
-        stream of Windows as a variable's value. `lib/uritemplate.py` refuses such values after decoding.
+    resource-path: A client reads files outside a published directory by giving a template's variable a value such as
+        "..", `..%2F`, or, on Windows, `C:x`. `lib/uritemplate.py` decodes each value, and then refuses these.
 
 Spec:  server/resources (2024-11-05 to 2026-07-28); schema: Resource, ResourceTemplate, ReadResourceRequest
 Wire:  {"jsonrpc": "2.0", "id": 2, "method": "resources/read", "params": {"uri": "file:///project/README.md"}}
@@ -146,9 +146,9 @@ class ResourceOptions(TypedDict, total=False):
     cache_scope: CacheScope
     """"public" if all users may get the cached contents, "private" (the default) if only the requesting user may."""
     scopes: Collection[str]
-    """The scopes that a caller needs, as in `ToolOptions`. If several items match a URI, it needs the scopes of all."""
+    """Scopes that a caller needs, as in `ToolOptions`: those of every resource and template that matches the URI."""
     absolute_paths: bool
-    """True to allow colons in values, and absolute paths for `{+path}` or `{?path}`. Default: False."""
+    """True to allow absolute paths for `{+path}` or `{?path}`, and colons, as in `C:x` or `10:30`. Default: False."""
 
 
 @dataclass
@@ -227,16 +227,16 @@ class Resources:
         if matcher.variables and "size" in options:
             raise TypeError("a template must not have the option size; only a resource can have it")
         kind = ResourceTemplate if matcher.variables else Resource
-        description = kind(uri, signature.name, description=signature.description or None)
-        description = replace(description, **options)  # type: ignore[arg-type, misc]  # mypy counts the popped options
-        check_description(description, options)
-        if isinstance(description, Resource):
-            self._resources.add(key, RegisteredResource(function, signature, hints, description), scopes)
+        item = kind(uri, signature.name, description=signature.description or None)
+        item = replace(item, **options)  # type: ignore[arg-type, misc]  # mypy counts the popped options
+        check_description(item, options)
+        if isinstance(item, Resource):
+            self._resources.add(key, RegisteredResource(function, signature, hints, item), scopes)
         else:
             checks = {name: compile_schema(schema) for name, schema in schemas.items()}
-            template = RegisteredTemplate(function, signature, hints, description, matcher, checks)
+            template = RegisteredTemplate(function, signature, hints, item, matcher, checks)
             self._templates.add(key, template, scopes)
-        return description
+        return item
 
     def remove(self, uri: str) -> None:
         key = canonical_template(uri) or uri
@@ -261,7 +261,7 @@ class Resources:
     def update_for(
         self, subscriptions: Subscriptions, changed: str, meta: Object | None = None, latest: Access | None = None
     ) -> object:
-        """Return the params of the notification to a client, or None if it must get none (see `updated_uri`)."""
+        """Return the params of a client's update, or None if the client must not get it (see `updated_uri`)."""
         uri = self.access.updated_uri(subscriptions, changed, latest)
         return None if uri is None else ResourceUpdatedNotificationParams(uri, meta)
 
@@ -309,9 +309,9 @@ class Resources:
         _check_length(params.uri)
         if not self.accepts_subscription(params.uri):
             raise _not_found(params.uri, context)
-        kept_access = context.access.without_headers() if context.access is not None else None
-        subscribed = SubscribedResource(params.uri, kept_access)
-        context.channel.subscriptions.add(canonical_uri(params.uri) or params.uri, subscribed)
+        access = context.access
+        kept = access.without_headers() if access is not None else None  # headers would stay in memory for hours
+        context.channel.subscriptions.add(canonical_uri(params.uri) or params.uri, SubscribedResource(params.uri, kept))
         return EmptyResult()
 
     async def unsubscribe(self, params: UnsubscribeRequestParams, context: RequestContext) -> EmptyResult:
@@ -339,7 +339,7 @@ def _contents_of(uri: str, mime_type: str | None, value: object) -> list[Resourc
         return [BlobResourceContents.of(uri, bytes(value), mime_type or "application/octet-stream")]
     if isinstance(value, str):
         return [TextResourceContents(uri, value, mime_type or "text/plain")]
-    if value is None or isinstance(value, content.ContentBlock):  # no `return`, or a block for a tool or a prompt
+    if value is None or isinstance(value, content.ContentBlock):  # the function lacks `return`, or returns tool content
         wanted = "a str, bytes, JSON or TextResourceContents"
         raise TypeError(f"the resource {uri:.200} must return {wanted}, not {type(value).__name__}")
     return [TextResourceContents(uri, json.dumps(to_json(value), ensure_ascii=False), mime_type or "application/json")]
