@@ -435,7 +435,7 @@ server/broadcast.py
         The author's function. Until then, received changes wait in a queue of limited size.
     Broadcaster.publish: _is_reloading.get() => It reads a context variable, and does not wait.
 server/context.py
-    Context._until_cancelled: coroutine => The context's own method, or the cancellation of the request.
+    Context._run_cancellable: coroutine => The context's own method, or the cancellation of the request.
 server/http.py
     HttpApp._start_and_handle: rest => HTTP_HANDLER
     HttpApp.end_sessions: asyncio.gather(self._subscriptions.end() =>

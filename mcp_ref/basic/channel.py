@@ -110,7 +110,7 @@ class RequestContext:
         self.request_id = id
         self.meta: Object = meta or {}  # it can contain trace context, such as `traceparent`
         self._reporter: ProgressReporter | None = None  # None until the handler reports progress
-        self.sent = 0  # notifications sent since the handler last let other handlers run
+        self.sent = 0  # steps (`YIELD_INTERVAL`) since the handler last let others run
         self.worker_tasks: set[asyncio.Task[object]] | None = None  # those that a handler in a thread waits for
         self.worker_is_cancelled = False  # True if the request was cancelled while its handler ran in a thread
         access = current_access.get()

@@ -27,7 +27,7 @@ from ..jsonrpc.messages import JSON
 from .input_requests import InputRequests, call_on_loop, running_loop
 
 if TYPE_CHECKING:
-    # Type checkers know this module, even if it is not installed. Before Python 3.13, `typing.TypeVar` has no defaults.
+    # Type checkers know typing_extensions even if it is not installed. `typing.TypeVar` has no default before 3.13.
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     from ..basic.principal import HttpCaller, Principal
@@ -130,7 +130,7 @@ class Context(InputRequests, Generic[S]):
             await self.channel.drain(self.request_id)
 
     def _ends_turn(self) -> bool:
-        """Count a step. Return True after `YIELD_INTERVAL` steps, or sooner if many handlers are letting others run."""
+        """Count a step. Return True after `YIELD_INTERVAL` steps of this handler and those in `_yielding` together."""
         self.sent += 1
         return self.sent * (len(_yielding) + 1) >= YIELD_INTERVAL
 
@@ -145,7 +145,7 @@ class Context(InputRequests, Generic[S]):
     def close_stream(self) -> bool:
         """Close the HTTP stream of this request, which the client resumes later. Call this on the event loop.
 
-        Use it if the work outlasts a connection. Return False before 2025-11-25, for JSON, or without Streamable HTTP.
+        Use it for long work. Return False before 2025-11-25, for a JSON response, or without Streamable HTTP.
         """
         # [2025-11-25 basic/transports#sending-messages-to-the-server] a server MAY close it after an event with an id
         return self.channel.is_serving(self.request_id) and self.channel.close_stream(self.request_id)
@@ -189,11 +189,11 @@ class Context(InputRequests, Generic[S]):
         if running_loop() is self.channel.loop:
             coroutine.close()
             raise RuntimeError("context.run() is for plain def functions; in an async def function, await it instead")
-        return call_on_loop(self._until_cancelled, coroutine, self.channel.loop)
+        return call_on_loop(self._run_cancellable, coroutine, self.channel.loop)
 
-    async def _until_cancelled(self, coroutine: Coroutine[object, object, T]) -> T:
-        if self.worker_is_cancelled:  # while the thread was waiting for no coroutine
-            return cast(T, coroutine.throw(asyncio.CancelledError()))  # ends the coroutine, and raises the error here
+    async def _run_cancellable(self, coroutine: Coroutine[object, object, T]) -> T:
+        if self.worker_is_cancelled:  # before this call, when no task could be cancelled
+            return cast(T, coroutine.throw(asyncio.CancelledError()))  # raised here: the coroutine has not begun
         tasks = self.worker_tasks = self.worker_tasks or set()  # the end of the request cancels them
         task = cast("asyncio.Task[object]", asyncio.current_task())
         tasks.add(task)

@@ -358,7 +358,7 @@ def test_context_run_whose_coroutine_the_loop_never_begins_is_cancelled(monkeypa
     loop, submitted = asyncio.new_event_loop(), threading.Event()
     monkeypatch.setattr(loop, "call_soon_threadsafe", lambda *_: submitted.set())  # too late for the last turn
     channel = SimpleNamespace(loop=loop)
-    context = cast(Context, SimpleNamespace(channel=channel, _until_cancelled=lambda coroutine: coroutine))
+    context = cast(Context, SimpleNamespace(channel=channel, _run_cancellable=lambda coroutine: coroutine))
     coroutine = asyncio.sleep(0)
     with concurrent.futures.ThreadPoolExecutor(1) as pool:
         running = pool.submit(Context.run, context, coroutine)
