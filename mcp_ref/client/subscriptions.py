@@ -5,9 +5,10 @@
 
 A modern server MUST NOT send notifications that the client did not request, and sends log messages only while it serves
 a request [2026-07-28 basic/patterns/subscriptions#opening-a-stream]. If a modern subscription loses its connection, the
-client requests it again (the one for the callbacks of `Client` also after the server has ended it). After the
-acknowledgement, the client tells the program that all subscribed resources and lists have changed, because it may have
-missed notifications. In the legacy era, it does so when the transport has replaced a session that the server ended.
+client requests it again. The subscription for the callbacks of `Client` is also requested again if the server ends it.
+After the acknowledgement, the client tells the program that all subscribed resources and lists have changed, because it
+may have missed notifications. In the legacy era, it tells this when the transport has replaced a session that the
+server ended.
 
 Spec:  2026-07-28 basic/patterns/subscriptions; 2025-11-25 server/resources#subscriptions
 Wire:  C->S resources/subscribe, resources/unsubscribe (legacy); C->S subscriptions/listen (modern)
@@ -134,12 +135,13 @@ class ServerNotifications:
         if uri is not None:
             for subscription in self.subscriptions:
                 subscription.receive(method, uri)
-        elif method == "notifications/message" and self._on_log is not None:
-            self._on_log(cast("LoggingMessageNotificationParams", params))
+        elif method == "notifications/message":
+            if self._on_log is not None:
+                self._on_log(cast("LoggingMessageNotificationParams", params))
         else:
             self._list_changed(method)
 
-    def _list_changed(self, method: str, uri: str | None = None) -> None:
+    def _list_changed(self, method: str, _uri: str | None = None) -> None:  # a list has no URI
         for subscription in self.subscriptions:
             subscription.receive(method, None)
         function = self._on_changed.get(method.removeprefix("notifications/").removesuffix("/list_changed"))
@@ -250,20 +252,20 @@ class Subscription:
             if changed not in self._lists:
                 return
         else:
-            start = uri[:MAX_URI_LENGTH]
+            start = uri[:MAX_URI_LENGTH]  # enough to see whether the subscription includes it
             canonical = canonical_uri(start) or start
             if not includes_uri(self._canonical, canonical):
                 return
-            changed = self.uri  # even for a longer URI below it, because a queue of long ones would fill the memory
-            if len(uri) <= MAX_URI_LENGTH and len(canonical) <= MAX_URI_LENGTH:
-                changed = respelled(canonical, self._canonical, self.uri)
+            is_long = len(uri) > MAX_URI_LENGTH or len(canonical) > MAX_URI_LENGTH
+            # A long URI is reported as the subscribed one, because a queue of long URIs would fill the memory.
+            changed = self.uri if is_long else respelled(canonical, self._canonical, self.uri)
         self._changed[changed] = None
         if len(self._changed) > MAX_UPDATES:
             del self._changed[next(iter(self._changed))]
         self._wakeup.set()
 
     def end(self, error: Exception | None) -> None:
-        """End the iteration after the queued updates, without an `error` if the server ended the subscription."""
+        """End the iteration after the queued updates, with ConnectionClosed if an `error` ended the subscription."""
         self._ended, self._error = True, error
         self._wakeup.set()
 
@@ -348,7 +350,8 @@ class ListenRequest:
             self._state = ListenState.LISTENING
 
     def _report(self, method: str, uri: str | None) -> None:
-        self._client.cache.invalidate(self._client.connector.target.cache_key[0], method, uri)
+        server, _user = self._client.connector.target.cache_key
+        self._client.cache.invalidate(server, method, uri)
         self._on_change(method, uri)
 
     async def _listen(self) -> None:
@@ -388,7 +391,7 @@ class ListenRequest:
     async def _listen_once(self) -> None:
         """Send the request, and return when the server has sent its result."""
         session = await self._client.connector.ready()
-        ids: list[RequestId] = []  # one, as soon as the request is sent
+        ids: list[RequestId] = []  # gets the id of the request when that is sent
 
         def register(id: RequestId) -> None:
             ids.append(id)
