@@ -2,9 +2,9 @@
 
     params -> conversion -> `BackClient.send` -> the server -> conversion -> result
 
-If both sides speak different revisions, a client may not understand the server's first result. So the bridge then goes
-on until it has the final one: with a modern server that requires input of a legacy client, in several rounds
-(calls.py); with a tool that the server runs as a task, until the task is over.
+If the two sides speak different revisions, the client may not understand the server's first result, so the bridge goes
+on until it has the final one. If a modern server requires input of a legacy client, the bridge asks the client, and
+sends the request again (calls.py). If the server runs a tool as a task, the bridge waits until the task is over.
 
 Spec:  2026-07-28 basic/patterns/mrtr; 2025-11-25 basic/utilities/tasks
 """
@@ -55,49 +55,50 @@ async def exchange(client: BackClient, method: str, params: Object, call: Call, 
     is_converted = front is not back and method in SPECIFIED  # methods of extensions are the same in all revisions
     if is_converted and find_method(method, back, "client") is None:
         raise ProtocolError(METHOD_NOT_FOUND, f"{method} does not exist in {back}, the revision of the server")
-    wire = convert_params(method, params, front, back, call.losses) if is_converted else without_hop_meta(params)
+    converted = convert_params(method, params, front, back, call.losses) if is_converted else without_hop_meta(params)
     try:
-        result = await _final_result(client, method, wire, call, timeout)
+        result = await _final_result(client, method, converted, call, timeout)
     except ProtocolError as error:
-        if _needs_task(error) and not client.back.is_only_server:  # even if the client in front accepts tasks
+        if _needs_task(error) and not client.back.is_only_server:
             text = f"{client.back.name} runs this tool only as a task, and a bridge of several servers offers no tasks"
             raise ProtocolError(INTERNAL_ERROR, text) from None
         raise convert_error(error, method, back, front) from None
     finally:
         call.end()
     if result.get("resultType") == "input_required" or method not in SPECIFIED:
-        return result
+        return result  # needs no conversion: both sides are modern, or the method belongs to an extension
     if method == "tools/list":
         client.back.note_tools(result)
     passed = convert_result(method, result, back, front, call.losses) if is_converted else without_hop_meta(result)
     if method in LISTS and result.get("nextCursor") is not None:
-        passed["nextCursor"] = result["nextCursor"]  # a revision without pages loses it, but `Lists` needs it
+        passed["nextCursor"] = result["nextCursor"]  # lost in a revision without pages, but lists.py needs it
     return passed
 
 
-async def _final_result(client: BackClient, method: str, wire: Object, call: Call, timeout: float | None) -> Object:
-    """Send a request, and return a result that the client in front understands: after input, and after a task."""
+async def _final_result(client: BackClient, method: str, params: Object, call: Call, timeout: float | None) -> Object:
+    """Send a request. Request input, and await a task, if the client in front cannot. Return the final result."""
     back = client.revision
-    # With one revision on both sides, the client handles input requests and tasks itself. But if there are several
-    # legacy servers, it cannot use their tasks, so the bridge awaits them in any case.
+    # If both sides speak the same revision, the client in front handles input requests and tasks itself. But it cannot
+    # use the tasks of several legacy servers, so the bridge awaits those.
     client_completes = call.revision is back and (client.back.is_only_server or back.era == "modern")
     if client_completes or method not in mrtr.MULTI_ROUND_TRIP_METHODS:
-        return await client.send(method, wire, call, timeout)
-    if method == "tools/call" and client.back.task_support.get(str(wire.get("name"))) == "required":
+        return await client.send(method, params, call, timeout)
+    if method == "tools/call" and client.back.task_support.get(str(params.get("name"))) == "required":
         call.allows_task = True
     if back.built_in_tasks and call.allows_task:
         # [2025-11-25 basic/utilities/tasks#tool-level-negotiation] MUST request a task, if the tool requires it
-        wire = {**wire, "task": {}}
-        call.task_id = ""  # not known yet; `BackClient.send` sets it with `tasks/result`
+        params = {**params, "task": {}}
+        call.task_id = ""  # the call has a task, whose id `BackClient.send` sets with `tasks/result`
 
-    async def send(params: Object) -> Object:
-        return await _send_or_retry_as_task(client, method, params, call, timeout)
+    async def send(one_round: Object) -> Object:
+        return await _send_or_retry_as_task(client, method, one_round, call, timeout)
 
     if back.era == "modern":  # so the client in front is legacy
-        result = await complete_call(call, wire, send, back)
+        result = await complete_call(call, params, send, back)
     else:
-        result = await send(wire)
-    if result.get("resultType") == "task" or (call.allows_task and "task" in result):
+        result = await send(params)
+    is_legacy_task = call.allows_task and "task" in result
+    if is_legacy_task or result.get("resultType") == "task":
         return await _task_result(client, call, result)
     return result
 
@@ -148,7 +149,7 @@ async def _task_result(client: BackClient, call: Call, created: Object) -> Objec
 
 
 async def _await_task(client: BackClient, call: Call, created: Object) -> Object:
-    """Wait for a task, with its status as the status of the call, and with the user's input if it needs any."""
+    """Wait for a task. Meanwhile, show its status as that of the call, and request the input that it needs."""
     codec = codec_for(client.revision)
 
     def decoded(cls: type[T], wire: Object) -> T:
@@ -172,7 +173,7 @@ async def _await_task(client: BackClient, call: Call, created: Object) -> Object
 
     task = decoded(CreateTaskResult, created).task
     call.set_status(task.status_message)
-    if client.revision.built_in_tasks:  # the server waits, and requests input itself meanwhile
+    if client.revision.built_in_tasks:  # this request waits for the task, while the server requests input itself
         result = await request("tasks/result", TaskRequestParams(task.task_id), RelayedObject)
     else:
         result = await RunningTask(request, client.revision, task, RelayedObject, handle_input=respond).result()
@@ -180,6 +181,6 @@ async def _await_task(client: BackClient, call: Call, created: Object) -> Object
 
 
 async def exchange_on_shared_client(server: BackServer, method: str, params: Object, context: Context) -> Object:
-    """Exchange a request that is not a call, over the client that the caller's requests share."""
+    """Exchange a request that takes no input, such as a list, over the client that the caller's requests share."""
     client = await server.shared(caller_of(context))
     return await exchange(client, method, params, SessionCall(context, server.losses), QUICK_REQUEST_SECONDS)

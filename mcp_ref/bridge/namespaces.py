@@ -9,9 +9,9 @@ A bridge of one server leaves all names and URIs as they are. A bridge of severa
 those that two servers have in common. Otherwise a server could claim the URI of another one later. The server's URI is
 not encoded in the new one, so a URI template stays a template, and the original is found by removing the prefix.
 
-URIs in texts, structured content and file contents stay, because the bridge cannot know that they are URIs. In the
-other direction, a tool's argument that is a URI of the tool's own server, as clients see it, is changed back, because a
-model passes on the URIs that it has seen.
+URIs in texts, structured content and file contents stay, because the bridge cannot know that they are URIs. But a
+model passes the URIs that it has seen to tools, so in the arguments of a tool, the bridge changes the URIs of the
+tool's server back to the server's own.
 
 Spec:  2026-07-28 server/tools#tool-names, server/resources
 """
@@ -28,12 +28,12 @@ from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
 _AUTHORS_DATA: Final = frozenset(
     {"structuredContent", "text", "blob", "data", "inputSchema", "outputSchema", "toolResult"}
 )
-"""Members of results whose value is data of the server's author, in which nothing is a URI of the protocol."""
+"""Members of results that hold the data of the server's author, in which the bridge changes nothing."""
 _URI_MEMBERS: Final = frozenset({"uri", "uriTemplate", "resourceUri"})
 """Members of results whose value is a URI, or a template of URIs."""
 
 MAX_NAMES: Final = 10_000
-"""Maximum number of remembered names of one server. At this number, the next page of a list replaces them all."""
+"""Maximum number of remembered names of one server. When it is reached, the next page of a list clears them first."""
 
 
 def wrapped_uri(server: str, uri: str) -> str:
@@ -76,13 +76,13 @@ class Namespace:
             raise ProtocolError(INVALID_PARAMS, "Invalid params: name must be a string")
         if self.keeps_names:
             return self.servers[0], name
-        server, _, own_name = name.partition("__")  # a server's name has no underscore, so this splits after it
+        server, _, rest = name.partition("__")  # a server's name has no underscore, so this splits after it
         if server in self._own_names:
             own_names = self._own_names[server]
             if name in own_names:
-                return server, own_names[name]  # differs from `own_name` if that was too long, or had odd characters
-            if model_name(server, own_name) == name:
-                return server, own_name  # not listed yet
+                return server, own_names[name]  # differs from `rest` if it is too long, or has odd characters
+            if model_name(server, rest) == name:  # not listed yet, but `rest` needs no change
+                return server, rest
         raise ProtocolError(INVALID_PARAMS, f"Invalid params: unknown name {name[:200]!r}")
 
     def split_uri(self, uri: JSON) -> tuple[str, str]:
@@ -135,11 +135,11 @@ class Namespace:
         for member in ("tools", "prompts"):
             definitions = changed.get(member)
             if isinstance(definitions, list):
-                changed[member] = self._named(server, definitions)
+                changed[member] = self._renamed(server, definitions)
         return changed
 
-    def _named(self, server: str, definitions: list[JSON]) -> list[JSON]:
-        """Return the tools or prompts that have names, with their names for clients and the server in their titles.
+    def _renamed(self, server: str, definitions: list[JSON]) -> list[JSON]:
+        """Return the tools or prompts that have names, renamed for clients, and with the server in their titles.
 
         Two of a server's names never get the same name for clients, not even if they come in two pages.
         """
@@ -147,21 +147,22 @@ class Namespace:
         if len(own_names) >= MAX_NAMES:  # a server can rename its tools at each list
             own_names.clear()
         named = [each for each in definitions if isinstance(each, dict) and isinstance(each.get("name"), str)]
-        # together with the names of earlier pages, because `model_names` makes only the names that it gets differ
+        # `model_names` keeps only the names of one call apart, so it also gets the names of earlier pages.
         all_own_names = {*own_names.values(), *(cast(str, each["name"]) for each in named)}
-        own_by_name = model_names((server, own_name) for own_name in all_own_names)
-        names = {own_name: name for name, (_, own_name) in own_by_name.items()}
+        table = model_names((server, own_name) for own_name in all_own_names)
+        name_by_own_name = {own_name: name for name, (_, own_name) in table.items()}
         changed: list[JSON] = []
         for each in named:
             own_name = cast(str, each["name"])
-            name, title = names[own_name], each.get("title") or own_name
+            name = name_by_own_name[own_name]
+            title = each.get("title") or own_name
             own_names[name] = own_name
             changed.append({**each, "name": name, "title": f"{title} ({server})"})
         return changed
 
 
 def _unwrap_arguments(server: str, value: JSON) -> JSON:
-    """Return a value in which each string that is a URI of this server, as clients see it, is the server's own URI."""
+    """Return a tool's arguments with the server's own URIs, instead of those that clients see."""
     if isinstance(value, str):
         original = unwrapped_uri(server, value)
         return value if original is None else original
