@@ -5,13 +5,13 @@ processes share a channel of an engine, such as Redis or PostgreSQL, to which `B
 
     resource_updated, list_changed, a task's status
         -> the clients of this process, at once (announcements.py)
-        -> Broadcaster.publish -> a queue of different changes -> Broadcast.publish -> the engine
+        -> Broadcaster.publish -> a queue without duplicates -> Broadcast.publish -> the engine
     the engine -> Broadcast.listen -> receive -> `@server.on_change`, for a changed list -> the clients of this process
 
     Wire between the processes:  {"from": "c2f1", "changes": [["notifications/resources/updated", "notes://1"]]}
                                  {"from": "c2f1", "all": true}       everything may have changed
 
-- A message has the random name of its process, which ignores it when the engine sends it back, as most engines do.
+- Most engines send a message back to its own process, too. It has the process's random name, so it is ignored there.
 - While the engine is unreachable, local clients still get their changes. Those for the other processes wait in a queue.
   If it is full, they are replaced by a single message, which says that everything may have changed.
 - A process that did not listen for a while has missed changes, so when listening begins again, it tells its own clients
@@ -20,9 +20,9 @@ processes share a channel of an engine, such as Redis or PostgreSQL, to which `B
   otherwise two processes would announce them to each other forever.
 
 Threats:
-    hostile-message: Another program that can write into the channel of the engine keeps changes from our clients with
-        malformed messages. A process ignores a message that is not of this package, and listens on. But such a program
-        can announce changes that did not happen: give each server a channel of its own, with a password.
+    hostile-message: Another program that can write into the channel of the engine sends malformed messages, so that our
+        clients miss changes. A process ignores a message that is not of this package, and listens on. But such a
+        program can announce changes that did not happen: give each server a channel of its own, with a password.
 
 Used by: service.py, which runs it while the server has sessions or HTTP applications. See examples/many_machines/
 """
@@ -52,7 +52,7 @@ PUBLISH_SECONDS: Final = 5.0
 RETRY_SECONDS: Final = 1.0
 """Time after a failure of the engine until the next attempt, in seconds."""
 STOP_SECONDS: Final = 1.0
-"""Time to publish the last changes when the server ends, and then for the author's channel to end, in seconds."""
+"""Time to publish the last changes when the server ends, and again for `publish` and `listen` to stop, in seconds."""
 MAX_MESSAGE_BYTES: Final = 7500
 """Maximum size of one message, in bytes. A payload of PostgreSQL's `NOTIFY` must be shorter than 8,000 bytes."""
 
@@ -92,8 +92,8 @@ class Broadcaster:
     Args:
         broadcast: The author's channel.
         announcers: The sessions and subscriptions of this process.
-        features: The features that the server has. The list of another feature is not announced.
-        reloads: The functions of `@server.on_change`, by list.
+        features: The features that the server has. Changes of other lists are not announced.
+        reloads: The author's functions that reload a list (`@server.on_change`), by list.
         run_in_worker: Runs a plain `def` function in a worker thread.
     """
 
@@ -106,7 +106,7 @@ class Broadcaster:
         self._run_in_worker = run_in_worker
         announcers.publish = self.publish
         self.note_task: Callable[[str], None] = lambda id: announcers.announce_here(TASK_STATUS, id)
-        """Called with a task that another process has changed."""
+        """Called with the id of a task that another process has changed."""
         self._process_name = secrets.token_hex(8)
         self._loop: asyncio.AbstractEventLoop | None = None  # not None while it runs
         self._tasks: list[asyncio.Task[None]] = []
@@ -160,12 +160,12 @@ class Broadcaster:
 
     def _put(self, change: Change) -> None:
         self._queue.setdefault(change, time.monotonic())
-        self._forget_excess()
+        self._clear_if_full()
         self._filled.set()
         self._published.clear()
 
-    def _forget_excess(self) -> None:
-        """Keep only the time of the oldest change if the queue is full, or if everything may have changed anyway."""
+    def _clear_if_full(self) -> None:
+        """Clear the queue if it is full, or if everything may have changed anyway. Keep the oldest change's time."""
         if self._queue and (self._all_since is not None or len(self._queue) > MAX_QUEUED_CHANGES):
             self._all_since = self._all_since or next(iter(self._queue.values()))
             self._queue.clear()
@@ -183,7 +183,7 @@ class Broadcaster:
             except Exception as error:
                 self._queue = {**changes, **self._queue}  # put them back; the oldest are first
                 self._all_since = all_since or self._all_since
-                self._forget_excess()
+                self._clear_if_full()
                 await self._wait_after("publish", error)
             else:
                 self._note_success("publish")
@@ -193,19 +193,21 @@ class Broadcaster:
 
     def _take_changes(self) -> tuple[dict[Change, float], float | None]:
         """Take the changes for one message from the queue. If everything may have changed, return {} and since when."""
-        all_since, self._all_since = self._all_since, None
+        if self._all_since is not None:  # so the queue is empty
+            all_since, self._all_since = self._all_since, None
+            return {}, all_since
         taken: dict[Change, float] = {}
         size = len(json.dumps({"from": self._process_name, "changes": []}))
-        while self._queue and all_since is None:
+        while self._queue:
             change = next(iter(self._queue))
             size += len(json.dumps(change)) + len(", ")
             if size > MAX_MESSAGE_BYTES and taken:
-                break
+                break  # the next message has the rest
             since = self._queue.pop(change)
-            if size > MAX_MESSAGE_BYTES:  # this change alone is too long for a message
+            if size > MAX_MESSAGE_BYTES:  # too long even alone, so the message says that everything may have changed
                 return {}, since
             taken[change] = since
-        return taken, all_since
+        return taken, None
 
     async def _listen(self) -> None:
         while True:
