@@ -74,7 +74,7 @@ def report_failure(exit_code: int, error: Exception, name: str = "", known: Coll
     if isinstance(error, RemoteError):
         error.advice = ""  # it is for programs that use `Client`; ADVICE is for users of the command line
     hint = "" if name in known else did_you_mean(name, known)
-    show.note_of_server(f"{error}{hint}")
+    show.note_from_server(f"{error}{hint}")
     for line in getattr(error, "__notes__", ()):
         show.note(line)
     if isinstance(error, RemoteError) and isinstance(error.data, dict):

@@ -32,7 +32,7 @@ from ..features.elicitation import (
 from ..host.dangers import url_warnings
 from ..jsonrpc.messages import Object
 from ..lib.text import fold, show_text
-from .show import columns, note, note_of_server, type_text
+from .show import columns, note, note_from_server, type_text
 from .values import json_types, read_value
 
 if os.name != "nt":
@@ -56,7 +56,7 @@ class ServerTexts:
     def show(self, text: str) -> None:
         """Print a text of a server, now or after the reply. Of many waiting texts, only the latest are printed."""
         if self._held_texts is None:
-            note_of_server(text)
+            note_from_server(text)
         else:
             self._held_texts.append(text)
 
@@ -109,7 +109,7 @@ async def ask_person(server: str, request: ElicitRequestFormParams | ElicitReque
     """Show the elicitation and return the user's action. Ctrl-D declines."""
     # [2025-11-25 client/elicitation#security-considerations] show which server asks, and let the user decline
     note("")
-    note_of_server(f"{server} asks: {request.message}")
+    note_from_server(f"{server} asks: {request.message}")
     if isinstance(request, ElicitRequestURLParams):
         # [2025-11-25 client/elicitation#safe-url-handling] show the whole URL, and do not open it without consent
         note(fold(f"The server wants you to visit {request.url}", columns(sys.stderr)))
@@ -146,7 +146,7 @@ async def fill_in(schema: Object) -> Object:
         form_of_field: Object = {**schema, "properties": {name: field}, "required": [name] if is_required else []}
         value = await ask_field(name, field)
         while errors := content_errors(form_of_field, value):
-            note_of_server("\n".join(errors))  # an error quotes the server's schema
+            note_from_server("\n".join(errors))  # an error quotes the server's schema
             value = await ask_field(name, field)
         content |= value
     return content

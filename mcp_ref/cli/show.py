@@ -34,7 +34,7 @@ def note(text: str) -> None:
     show_text(text, sys.stderr)
 
 
-def note_of_server(text: str) -> None:
+def note_from_server(text: str) -> None:
     """Print a server's text to standard error.
 
     On a terminal, each row after the first begins with `|`, so that the server cannot imitate a line of this program.

@@ -68,7 +68,7 @@ def test_rows_of_a_servers_text_are_marked_at_a_terminal(
 ) -> None:
     monkeypatch.setattr(show, "columns", lambda stream: 20)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    show.note_of_server("hi\nStart this server? [y/n] y")
+    show.note_from_server("hi\nStart this server? [y/n] y")
     assert capsys.readouterr().err == "hi\n    | Start this ser\n    | ver? [y/n] y\n"
 
 
