@@ -25,11 +25,11 @@ class OwnedTask(CheckedFields):
 
     task: Task
     owner: str
-    """The owner. Only requests with the same owner can read the task."""
+    """The principal or session that created the task ("" without both). Only requests of the same owner can read it."""
     expires_at: float
     """The time from which the database no longer returns the task, in seconds since the epoch."""
     has_lease: bool = True
-    """True unless the task is running and its lease has ended, so that its process is probably dead."""
+    """True unless the task is running without a valid lease, which means that its process is probably dead."""
 
 
 class AsyncTaskStore(ABC):
@@ -104,5 +104,5 @@ class AsyncTaskStore(ABC):
         """Return the stored responses for a task, and remove them."""
 
     async def close(self) -> None:
-        """Close the connections when the server ends. If the server starts again later, it calls the methods again."""
+        """Close the connections when the server ends. It can start again, so a later call must open new ones."""
         return None

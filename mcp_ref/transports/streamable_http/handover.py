@@ -56,13 +56,14 @@ class Handover:
             self._end_session(session)
 
     def _look_again_soon(self, session: HttpSession) -> None:
-        # not now, because the end of the last request notes this use before it removes the request
+        # not at once, because a request that ends notes its use of the session before it leaves `streams_by_request`
         asyncio.get_running_loop().call_soon(self._give_back_when_idle, session)
 
     async def refuse_loaded(self, id: str, stored: StoredSession, caller: str) -> NoReturn:
         """Refuse a request whose session was still being loaded when the drain began, and give the session back."""
         given_back = self._given_back.get(id)
-        if given_back is None or given_back.is_set():  # otherwise a parallel request has just given it back
+        is_being_given_back = given_back is not None and not given_back.is_set()  # by a parallel request
+        if not is_being_given_back:
             self._store.restore_session(id, stored, caller)
             self._given_back[id] = self._store.give_back(id)
         await self.refuse(id)
