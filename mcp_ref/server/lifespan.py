@@ -97,7 +97,12 @@ class Lifespan:
             async with self._open() as self.state:
                 entered.set_result(None)
                 await ending.wait()
-        except (Exception, SystemExit) as error:  # SystemExit in an asyncio task would stop the event loop at once
+        except (Exception, SystemExit, asyncio.CancelledError) as error:
+            # SystemExit in an asyncio task would stop the event loop at once. CancelledError is an error too if nobody
+            # has cancelled this task: the author has awaited a cancelled one, for example.
+            own_task = cast("asyncio.Task[None]", asyncio.current_task())
+            if isinstance(error, asyncio.CancelledError) and own_task.cancelling():
+                raise
             if not entered.done():
                 entered.set_exception(self._note_failure("cannot serve", error))
             elif ending.is_set():  # by `leave`
@@ -108,11 +113,6 @@ class Lifespan:
                 self.state = None
                 ending.set()
                 await self._end_serving()
-        except asyncio.CancelledError as error:
-            if entered.done() or cast("asyncio.Task[None]", asyncio.current_task()).cancelling():
-                raise
-            # Nobody has cancelled this task, but the author has awaited a cancelled one, for example.
-            entered.set_exception(self._note_failure("cannot serve", error))
         finally:
             self.state, self._task = None, None
             entered.cancel()  # if this task was cancelled before it had entered, so that `enter` does not wait forever

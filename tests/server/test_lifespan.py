@@ -305,6 +305,19 @@ async def test_lifespan_that_awaits_a_cancelled_task_is_an_error_of_the_server()
             pass
 
 
+async def test_lifespan_that_awaits_a_cancelled_task_at_its_end_is_an_error_of_the_server() -> None:
+    @asynccontextmanager
+    async def fail(server: Server) -> AsyncIterator[None]:
+        task = asyncio.create_task(asyncio.sleep(PATIENCE))
+        yield
+        task.cancel()
+        await task
+
+    with pytest.raises(RuntimeError, match=r"^the server 'notes' could not end: its lifespan failed: CancelledError$"):
+        async with Server("notes", lifespan=fail).serve_http():
+            pass
+
+
 async def test_lifespan_that_begins_is_cancelled_with_its_only_user() -> None:
     log, entering = list[str](), asyncio.Event()
 
