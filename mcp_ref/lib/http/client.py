@@ -206,19 +206,20 @@ class HttpClient:
 
     async def _connect(self, origin: Origin, may_connect: MayConnect | None) -> ClientConnection:
         """Return a new connection to the origin, ready for a request."""
-        proxy, name, through = self._proxy_for(origin), f"{bracket_ipv6(origin.host)}:{origin.port}", ""
+        proxy, name = self._proxy_for(origin), f"{bracket_ipv6(origin.host)}:{origin.port}"
+        peer, through = "server", ""
         try:
             async with asyncio.timeout(self._limits.connect):
                 if proxy is None:
                     connection = await self._connect_directly(origin, may_connect)
                 else:
                     host, port = proxy.hostname or "", proxy.port or 80
-                    through = f" through the proxy {bracket_ipv6(host)}:{port}"
+                    peer, through = "proxy", f" through the proxy {bracket_ipv6(host)}:{port}"
                     connection = await self._connect_through(proxy, host, port, origin)
         except TimeoutError:
             raise HttpTimeout(f"{name} was not reached{through} within {self._limits.connect:g} s") from None
         except (OSError, UnicodeError) as error:
-            raise HttpError(f"{name} cannot be reached{through}: {_reason(error)}") from error
+            raise HttpError(f"{name} cannot be reached{through}: {_reason(error, peer)}") from error
         self._all.add(connection)
         return connection
 
@@ -329,17 +330,17 @@ def _address_text(address: tuple[object, ...]) -> str:
     return f"{address[0]}%{address[3]}" if is_local else str(address[0])
 
 
-def _reason(error: OSError | UnicodeError) -> str:
-    """Return the reason why no connection was made and, for the common ones, what to do."""
+def _reason(error: OSError | UnicodeError, peer: str) -> str:
+    """Return the reason why no connection to a "server" or "proxy" was made and, for the common ones, what to do."""
     if isinstance(error, ConnectionRefusedError):
-        return "no program listens there (is the server running?)"
+        return f"no program listens there (is the {peer} running?)"
     if isinstance(error, ssl.SSLError) and error.reason in ("WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE"):
         return f"the server does not use TLS: write http:// in place of https:// ({error.reason})"
     if isinstance(error, ssl.SSLCertVerificationError):
         advice = ""
         if error.verify_code in _UNKNOWN_ISSUER:
             advice = "; if you trust its issuer, set SSL_CERT_FILE to a file with the issuer's certificate"
-        return f"its certificate is not valid: {error.verify_message}{advice}"
+        return f"its certificate is refused: {error.verify_message.rstrip('.')}{advice}"
     if isinstance(error, gaierror):
         return "its name has no address: check the name, and the network"
     return str(error)

@@ -449,6 +449,16 @@ async def test_connect_to_a_closed_port_is_an_error_that_names_it() -> None:
                 await get(http, f"http://127.0.0.1:{port}/")
 
 
+async def test_connect_through_a_proxy_that_does_not_run_is_an_error_that_asks_for_the_proxy() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        proxy = f"127.0.0.1:{taken.getsockname()[1]}"  # bound, but not listening
+        async with client(proxies={"http": f"http://{proxy}"}) as http:
+            why = re.escape(f"through the proxy {proxy}: no program listens there (is the proxy running?)")
+            with pytest.raises(HttpError, match=why):
+                await get(http, "http://mcp.example.test/")
+
+
 async def test_ipv6_address_that_cannot_be_reached_is_named_in_brackets(monkeypatch: pytest.MonkeyPatch) -> None:
     async def refuse(*_: object, **__: object) -> NoReturn:
         raise ConnectionRefusedError
@@ -652,9 +662,9 @@ def trust() -> ssl.SSLContext:
     [
         (
             "unknown authority",
-            "its certificate is not valid: self-signed certificate; if .*, set SSL_CERT_FILE",
+            "its certificate is refused: self-signed certificate; if .*, set SSL_CERT_FILE",
         ),
-        ("another name", "its certificate is not valid: Hostname mismatch, .* 'mcp.example.test'\\.$"),
+        ("another name", "its certificate is refused: Hostname mismatch, .* 'mcp.example.test'$"),
     ],
 )
 async def test_tls_certificate_that_fails_verification_is_an_error_and_nothing_is_sent(
