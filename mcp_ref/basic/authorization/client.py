@@ -195,6 +195,8 @@ class Bearer(Authorizer):
 
 def _checked_token(token: str) -> str:
     """Return a token. Raise ValueError, without the token, if it would make the Authorization header invalid."""
+    if not isinstance(token, str):
+        raise TypeError(f"the token must be a str, not an object of {type(token).__name__}")
     if not re.fullmatch("[!-~]+", token):
         raise ValueError("the token must be visible ASCII characters without spaces: leave out the word `Bearer`, and "
                          "the line break at the end of a file")  # fmt: skip

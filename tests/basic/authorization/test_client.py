@@ -919,6 +919,16 @@ async def test_bearer_refuses_a_token_that_no_header_can_have(token: str) -> Non
         assert world.mcp.seen == []
 
 
+async def test_bearer_refuses_a_function_that_returns_no_token() -> None:
+    async def read_token() -> str:
+        return None  # type: ignore[return-value]  # for example, of a variable that is not set
+
+    async with protected() as world:
+        with pytest.raises(AuthorizationError, match="the token must be a str, not an object of NoneType"):
+            await call(world, Bearer(read_token))
+        assert world.mcp.seen == []
+
+
 async def test_refused_bearer_token_is_an_error() -> None:
     async with protected() as world:
         with pytest.raises(AuthorizationError, match="refuses the token"):
