@@ -95,8 +95,8 @@ class ClientRequests:
 
         For a method of the specification, `params` and `returns` are dataclasses of this package, as in
         `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
-        custom method, they can be any dataclass, model or dict. In 2026-07-28, client and server must both declare its
-        `extension` (default: the first two parts of its name). `Session.request` documents the rest and the exceptions.
+        custom method, they can be any dataclass, model or dict. In 2026-07-28, both sides must declare its `extension`
+        (default: its name's first two parts). The default `timeout` is the client's. `Session.request` has the rest.
         """
         session = self.connector.ready_session or await self.connector.ready()
         send = partial(
@@ -198,7 +198,7 @@ class ClientRequests:
         await session.transport.drain()
 
     def method(self, name: str, *, extension: str | None = None, notification: bool = False) -> Callable[[F], F]:
-        """Return a decorator for the handler of a custom method, as `Server.method` does, and declare its extension."""
+        """Return a decorator for a handler of a custom method, as `Server.method` does. Use it before connecting."""
         if self.connector.state is not ConnectionState.NEW:
             raise RuntimeError("register methods before the client connects, because a client declares extensions once")
         from ..features.custom_methods import registrar  # lazy: few clients have custom methods
