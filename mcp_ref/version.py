@@ -51,7 +51,7 @@ CHANGES
   type, and an option of the wrong type of a tool, resource or prompt, such as a dict for `annotations`.
 - A field or an option of the wrong type is a TypeError where an author gives it, such as `RouteResponse(200, b"ok")`,
   and a message with such a field is a TypeError when it is written. Before, some of them reached the other side.
-- A tool, prompt or resource whose name, URI or text has half of a surrogate pair is a ValueError at its registration.
+- A tool, prompt or resource whose name, URI or option has half of a surrogate pair is a ValueError at its registration.
   Before, each request for the list failed.
 - `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
   then ends with exit code 2 instead of 3.

@@ -42,7 +42,7 @@ _SESSIONLESS: Final = " sessionless"
 
 
 class Exchanges:
-    """The exchanges and the sessions of a recording over HTTP. `named_revision` is that of messages that name none."""
+    """The exchanges and sessions of a recording over HTTP. `named_revision` is for messages that name no revision."""
 
     def __init__(self, findings: FindingTable, reader: Reader, url: str, named_revision: Revision | None) -> None:
         self._findings, self._reader, self._named_revision = findings, reader, named_revision

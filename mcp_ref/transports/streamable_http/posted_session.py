@@ -25,7 +25,7 @@ class EndpointLimits(CheckedTimes):
     """The limits of one HTTP endpoint."""
 
     sessions: int = 10_000
-    """Maximum number of sessions. A new one replaces an idle one, or gets 503 if none is idle, as in HTTP+SSE."""
+    """Maximum number of sessions. A new one replaces an idle one. If none is idle, or in HTTP+SSE, it gets 503."""
     sessions_per_caller: int = 1000
     """Maximum number of sessions of one caller: a principal, or else everyone at one IP address or IPv6 network."""
     session_idle: float = 1800.0

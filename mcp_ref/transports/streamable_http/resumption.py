@@ -57,7 +57,7 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
     Return early if resuming fails. `unanswered` contains the ids of open requests, and `read` removes those that have
     got their response.
     """
-    if not unanswered:  # the POST was a notification or a response, so its stream tells nothing, and may never end
+    if not unanswered:  # such a POST MUST get 202 without a body, and if it gets a stream, this may never end
         return
     parser = EventParser(MAX_RESPONSE)
     without_event = without_message = 0  # reconnections in a row without a new event, and without a message
