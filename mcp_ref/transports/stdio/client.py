@@ -64,8 +64,8 @@ def corrected_command(word: str) -> str:
 class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     """The client's transport, which starts a server process. `close` ends this process and its child processes.
 
-    No shell interprets the command. `env` is the `extra` of `server_environment`, and `grace` is the time for which
-    `close` waits for the server's exit before each signal, in seconds.
+    No shell interprets the command. `env` is the `extra` of `server_environment`. `grace` is the time, in seconds, for
+    which `close` waits for the exit before each signal, and open requests after the server has closed a pipe.
     """
 
     def __init__(
