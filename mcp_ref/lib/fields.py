@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
 import sys
 import types
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -80,8 +81,8 @@ def check_options(options: Mapping[str, object], known: type) -> None:
     """Check keyword arguments that a TypedDict describes.
 
     A type checker finds these mistakes earlier, but many programs use none, and a server must not stay open because its
-    author misspelled `authorization`. Raise TypeError for an unknown key, or for a value of another type. The text does
-    not show the value, because it can be a secret, such as a header.
+    author misspelled `authorization`. Raise TypeError for an unknown key, or for a value of another type. Raise
+    ValueError for a text that UTF-8 cannot hold. No error shows the value, because it can be a secret such as a header.
     """
     names = list(known.__annotations__)
     for name, value in options.items():
@@ -97,8 +98,13 @@ def check_options(options: Mapping[str, object], known: type) -> None:
             if not advice and isinstance(value, str):
                 advice = _choices(hints_of(known)[name])
             raise TypeError(f"the option {name} must have the type {annotation}, not {_type_of(value)}{advice}")
-        if isinstance(value, str):
+        if isinstance(value, str) and not _can_be_path(hints_of(known)[name]):
             check_unicode(f"the option {name}", value)
+
+
+def _can_be_path(hint: object) -> bool:
+    """Return True for a type such as `str | os.PathLike[str]`, because a path need not be UTF-8, and is in no message."""
+    return any(get_origin(each) is os.PathLike for each in get_args(hint))
 
 
 def check_unicode(what: str, text: str) -> None:

@@ -149,6 +149,11 @@ def test_text_option_with_half_of_a_surrogate_pair_is_a_value_error() -> None:
         Server("s").tool("x", title="a\ud800")(lambda: None)
 
 
+def test_path_option_may_have_half_of_a_surrogate_pair_because_a_file_name_can() -> None:
+    client = Client(["server"], cwd="/folder\udc80")
+    assert client.connector.target.options.get("cwd") == "/folder\udc80"
+
+
 async def _async_callback(*_: object) -> None: ...
 
 
