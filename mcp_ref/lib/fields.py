@@ -103,7 +103,7 @@ def check_options(options: Mapping[str, object], known: type) -> None:
 
 
 def _can_be_path(hint: object) -> bool:
-    """Return True for a type such as `str | os.PathLike[str]`, because a path need not be UTF-8, and is in no message."""
+    """Return True for a type such as `str | os.PathLike[str]`. A path need not be UTF-8, because no message has it."""
     return any(get_origin(each) is os.PathLike for each in get_args(hint))
 
 
