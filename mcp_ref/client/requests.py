@@ -96,7 +96,7 @@ class ClientRequests:
         For a method of the specification, `params` and `returns` are dataclasses of this package, as in
         `client.request("tools/list", PaginatedRequestParams(), ListToolsResult)`, which returns the first page. For a
         custom method, they can be any dataclass, model or dict. In 2026-07-28, both sides must declare its `extension`
-        (default: its name's first two parts). The default `timeout` is the client's. `Session.request` has the rest.
+        (default: its name's first two parts). Default `timeout`: the client's. `Session.request` documents the rest.
         """
         session = self.connector.ready_session or await self.connector.ready()
         send = partial(

@@ -65,8 +65,10 @@ class SseClientTransport:
     async def start(self, receive: Receive, on_end: OnEnd) -> None:
         """Open the stream, and wait for its `endpoint` event.
 
-        Raise ConnectionClosed if the event does not come, and another McpError if the authorization fails or the
-        endpoint has another origin.
+        Raises:
+            ConnectionClosed: The server does not open the stream, or ends it before the endpoint event.
+            InvalidMessage: The endpoint event names an endpoint of another origin.
+            McpError: The authorization failed.
         """
         self._receive = receive
         self._reader = asyncio.create_task(self._read())
