@@ -16,6 +16,7 @@ Used by: client.py. The server's side: session.py, event_store.py
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import re
 from collections.abc import Awaitable, Callable
@@ -43,6 +44,8 @@ MAX_IDLE_RETRY: Final = 5.0
 """Maximum wait after reconnections with new event ids but no message, in seconds. A longer `retry` overrides it."""
 MAX_RECONNECTIONS: Final = 5
 """Maximum number of consecutive reconnections without a new event. After them, the stream's requests fail."""
+ONE_WAY_SECONDS: Final = 0.5
+"""Time for which the client reads an event stream in response to a notification or a response, in seconds."""
 _CONTROL_CHARACTERS: Final = re.compile(rb"[\x00-\x1f\x7f]")
 
 Get = Callable[[dict[str, str]], AbstractAsyncContextManager[HttpResponse]]
@@ -55,9 +58,14 @@ async def read_and_resume(response: HttpResponse, unanswered: set[RequestId], re
     """Read a POST's event stream until every request has its response. Resume the stream when it breaks.
 
     Return early if resuming fails. `unanswered` contains the ids of open requests, and `read` removes those that have
-    got their response.
+    got their response. Without such ids, read the stream only for `ONE_WAY_SECONDS`.
     """
-    if not unanswered:  # such a POST MUST get 202 without a body, and if it gets a stream, this may never end
+    if not unanswered:
+        # [2025-11-25 basic/transports#sending-messages-to-the-server] a notification or response MUST get 202 without a
+        # body. If it gets messages instead, receive them, but not for long, because later messages wait for this POST.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ONE_WAY_SECONDS):
+                await _read_events(response, EventParser(MAX_RESPONSE), read, None)
         return
     parser = EventParser(MAX_RESPONSE)
     without_event = without_message = 0  # reconnections in a row without a new event, and without a message

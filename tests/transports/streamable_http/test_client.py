@@ -25,6 +25,7 @@ from mcp_ref.jsonrpc.messages import (
     Request,
     RequestFailure,
     Response,
+    encode,
 )
 from mcp_ref.lib.http.message import Exchange
 from mcp_ref.lib.http.server import start_server
@@ -906,6 +907,17 @@ async def test_notification_is_accepted_although_its_response_is_an_event_stream
         client.send(Notification("x"))
         async with asyncio.timeout(PATIENCE):
             assert await client.ask() == Response(1, {})  # it waits until the notification is accepted
+
+
+@pytest.mark.parametrize("hold", [False, True], ids=["that ends", "without end"])
+async def test_messages_in_the_event_stream_of_a_notification_are_received(hold: bool) -> None:
+    sent = [Notification("a"), Request(7, "roots/list")]
+    async with scripted() as site, talk(site.url) as client:
+        site.on("x", events(*map(encode_event, map(encode, sent)), hold=hold))
+        client.send(Notification("x"))
+        async with asyncio.timeout(PATIENCE):
+            assert [await client.next() for _ in sent] == sent
+            assert await client.ask() == Response(1, {})
 
 
 @pytest.mark.parametrize("code", [400, 405])
