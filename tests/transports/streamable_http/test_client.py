@@ -911,9 +911,9 @@ async def test_notification_is_accepted_although_its_response_is_an_event_stream
 
 @pytest.mark.parametrize("hold", [False, True], ids=["that ends", "without end"])
 async def test_messages_in_the_event_stream_of_a_notification_are_received(hold: bool) -> None:
-    sent = [Notification("a"), Request(7, "roots/list")]
+    sent: list[Outgoing] = [Notification("a"), Request(7, "roots/list")]
     async with scripted() as site, talk(site.url) as client:
-        site.on("x", events(*map(encode_event, map(encode, sent)), hold=hold))
+        site.on("x", events(*[encode_event(encode(each)) for each in sent], hold=hold))
         client.send(Notification("x"))
         async with asyncio.timeout(PATIENCE):
             assert [await client.next() for _ in sent] == sent
