@@ -37,9 +37,9 @@ class EndpointLimits(CheckedTimes):
     session_bytes: int = 256 * 1024 * 1024
     """Maximum memory of the sessions of all callers, in bytes (256 MiB)."""
     request_bytes_per_caller: int = 128 * 1024 * 1024
-    """Maximum memory of one caller's requests in flight, in bytes (128 MiB)."""
+    """Maximum memory of one caller's requests in flight, in bytes (128 MiB). More get 503, or an error in a session."""
     request_bytes: int = 512 * 1024 * 1024
-    """Maximum for all callers, in bytes (512 MiB). Above either, a request gets 503; in a session, a JSON-RPC error."""
+    """Maximum memory of all callers' requests in flight, in bytes (512 MiB). More get 503, or an error in a session."""
     streams: int = 512
     """Maximum number of streams of one session. A further POST of a request gets 429."""
     requests: int = 1000
