@@ -317,23 +317,23 @@ def add_http_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--store", metavar="FILE", help="keep sessions and events in this SQLite file across restarts")
 
 
-def positive_number(text: str, kind: str = "number") -> float:
+def positive_number(text: str, expected: str = "a number above 0") -> float:
     try:
         value = float(text)
     except ValueError:
         value = 0.0  # not a number, so refuse it as well
     if not value > 0:  # unlike `value <= 0`, this also refuses `nan`
-        raise argparse.ArgumentTypeError(f"expected a {kind} above 0, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected {expected}, got {text!r}")
     return value
 
 
 def positive_seconds(text: str) -> float:
     """Return a time limit in seconds. It is above 0, because with 0 no request could succeed."""
-    return positive_number(text, "number of seconds")
+    return positive_number(text, "a number of seconds above 0")
 
 
 def drain_seconds(text: str) -> float:
-    return 0.0 if text in ("0", "0.0") else positive_seconds(text)
+    return 0.0 if text in ("0", "0.0") else positive_number(text, "0 or a number of seconds above 0")
 
 
 def positive_integer(text: str) -> int:

@@ -50,7 +50,7 @@ Captured = pytest.CaptureFixture[str]
         (["list", "--tokn-file", "1", "--", "x"],
          "unrecognized arguments: --tokn-file 1; did you mean --token-file?\n"),
         (["run", "x", "--port", "65536"], "--port: expected a port from 0 to 65535, got '65536'\n"),
-        (["run", "x", "--drain", "-1"], "--drain: expected a number of seconds above 0, got '-1'\n"),
+        (["run", "x", "--drain", "-1"], "--drain: expected 0 or a number of seconds above 0, got '-1'\n"),
         (["watch", "a://b", "--count", "0", "--", "x"], "--count: expected a whole number of at least 1, got '0'\n"),
         (["watch", "a://b", "--count", "1.5", "--", "x"],
          "--count: expected a whole number of at least 1, got '1.5'\n"),

@@ -320,7 +320,7 @@ def test_run_on_a_port_in_use_exits_with_1_and_one_line(url: str, capsys: Captur
         (["--http", "--port", "-1"], 2, "--port: expected a port from 0 to 65535, got '-1'"),
         (["--http", "--host", "192.0.2.1"], 1, "demo: cannot serve on 192.0.2.1:8000: this machine does not have"),
         (["--http", "--host", "no.such.host.invalid"], 1, "demo: cannot serve on no.such.host.invalid"),
-        (["--http", "--drain", "nan"], 2, "--drain: expected a number of seconds above 0, got 'nan'"),
+        (["--http", "--drain", "nan"], 2, "--drain: expected 0 or a number of seconds above 0, got 'nan'"),
         (["--http", "--allow-origin", "a.example"], 2, "an allowed origin must be like 'https://app.example'"),
         (["--http", "--allow-host", "http://a.example"], 2, "an allowed host must be like 'app.example'"),
         (["--http", "--path", "/a b"], 2, "path must be like '/mcp', percent-encoded, not '/a b'"),
