@@ -18,6 +18,7 @@ from ..basic.content import ContentBlock, ResourceContents, TextResourceContents
 from ..features.prompts import Prompt
 from ..jsonrpc.errors import InvalidMessage
 from ..jsonrpc.messages import JSON, Object
+from ..lib.jsonschema.errors import format_count
 from ..lib.text import escape_hidden, fold, hidden_characters, show_text
 
 MAX_QUOTED_NAME = 80
@@ -115,7 +116,7 @@ def block_text(block: ContentBlock) -> str:
         case "text":
             return block.text
         case "image" | "audio":
-            return f"[{block.type}: {block.mime_type}, {_decoded_size(block.data)} bytes]"
+            return f"[{block.type}: {block.mime_type}, {_decoded_size(block.data)}]"
         case "resource_link":
             return f"[link: {block.uri}  {block.title or block.name}]"
         case _:
@@ -126,7 +127,7 @@ def contents_text(contents: ResourceContents) -> str:
     """Return the contents of a resource if they are text, else a short description."""
     if isinstance(contents, TextResourceContents):
         return contents.text
-    return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_decoded_size(contents.blob)} bytes]"
+    return f"[{contents.mime_type or 'bytes'}: {contents.uri}, {_decoded_size(contents.blob)}]"
 
 
 def write_contents(contents: ResourceContents) -> None:
@@ -150,6 +151,6 @@ def decode_base64(name: str, data: str) -> bytes:
         raise InvalidMessage(f"the server's data of {name[:MAX_QUOTED_NAME]!r} is not Base64: {error}") from None
 
 
-def _decoded_size(data: str) -> int:
-    """Return the number of bytes in a Base64 text: 4 characters stand for 3 bytes, less one byte for each final `=`."""
-    return len(data) * 3 // 4 - data[-2:].count("=")
+def _decoded_size(data: str) -> str:
+    """Return the size of Base64 data as text: 4 characters stand for 3 bytes, less one byte for each final `=`."""
+    return format_count(len(data) * 3 // 4 - data[-2:].count("="), "bytes")

@@ -103,7 +103,8 @@ class Tracer:
             found = _SECRET.search(start)
             if found is not None:
                 start = f"{start[: found.end()]}***"
-            text = f"(not JSON, {len(frame)} bytes: {error}) {start}"
+            unit = "byte" if len(frame) == 1 else "bytes"
+            text = f"(not JSON, {len(frame)} {unit}: {error}) {start}"
         self._write(direction, text)
 
     def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]]) -> None:

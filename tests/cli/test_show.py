@@ -83,7 +83,7 @@ def test_write_contents_writes_text_and_bytes_in_their_order(monkeypatch: pytest
 
 
 @pytest.mark.parametrize(
-    ("size", "text"), [(0, "0 bytes"), (1, "1 bytes"), (2, "2 bytes"), (3, "3 bytes"), (4, "4 bytes")]
+    ("size", "text"), [(0, "0 bytes"), (1, "1 byte"), (2, "2 bytes"), (3, "3 bytes"), (4, "4 bytes")]
 )
 def test_blob_at_a_terminal_is_described_by_its_type_and_size(size: int, text: str) -> None:
     for mime_type in ("x/y", None):

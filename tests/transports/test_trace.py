@@ -81,6 +81,10 @@ def test_frame_that_is_not_json_is_shown_up_to_a_word_that_suggests_a_secret(fra
     assert f"(not JSON, {len(frame)} bytes: " in line and line.endswith(f") {shown}")
 
 
+def test_frame_of_one_byte_that_is_not_json_has_a_size_of_1_byte() -> None:
+    assert "(not JSON, 1 byte: " in line_of(b"x")
+
+
 @pytest.mark.attack("trace-secrets")
 def test_secrets_in_other_pairs_and_texts_are_redacted() -> None:
     secrets: list[JSON] = [
