@@ -284,7 +284,7 @@ class _Variables:
         if not value and default:
             value = default
         if value is None:
-            advice = "describe it in `inputs`, and give ask= to the Host"
+            advice = "describe it in `inputs`, and run the command in a terminal (in a program: give ask= to the Host)"
             raise self._error(key, f"the variable {f'input:{id}'!r:.100} is not set; {advice}")
         self.secrets.add(value)
         self._note(Setting(place, name, "input", id, _without_secret(name, default or "")))

@@ -343,6 +343,17 @@ def test_input_variable_without_a_value_does_not_start_the_server(tmp_path: Path
     assert (code, out) == (3, "") and "no value was typed for the input key" in terminal
 
 
+@pytest.mark.parametrize("inputs", [[], [{"id": "key", "description": "The key"}]])
+def test_input_variable_that_nobody_can_type_is_an_error_with_advice_for_the_command_line(
+    inputs: list[object], tmp_path: Path, capsys: Captured
+) -> None:
+    path = tmp_path / "mcp.json"
+    servers = {"s": entry(CALCULATOR, env={"KEY": "${input:key}"})}
+    path.write_text(json.dumps({"servers": servers, "inputs": inputs}), "utf-8")
+    assert main(["call", "forecast", "--config", str(path), "--yes"]) == 3
+    assert "describe it in `inputs`, and run the command in a terminal" in capsys.readouterr().err
+
+
 def test_stored_decision_that_is_not_a_text_is_ignored(tmp_path: Path, state: Path, capsys: Captured) -> None:
     state.mkdir(mode=0o700, parents=True)
     stored = state / "approvals.json"
