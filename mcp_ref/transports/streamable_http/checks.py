@@ -162,13 +162,13 @@ class RequestChecks:
         host = headers.get("host")  # in HTTP/1.0, it can be missing, which only "*" allows
         lowered = (host or "").lower()
         if self._hosts.isdisjoint((lowered, _without_port(lowered), "*")):
-            raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; add it to the server's setting allowed_hosts")
+            raise HttpRefusal(403, f"Host {_quoted(host)} is not allowed; allow it with allowed_hosts= or --allow-host")
         origin = headers.get("origin")
         cors: HeaderList = []
         if origin is not None:
             # [2025-11-25 basic/transports#security-warning] servers MUST validate Origin; a bad one MUST get 403
             if not self._is_allowed_origin(origin.lower()):
-                why = f"Origin {_quoted(origin)} is not allowed; add it to the server's setting allowed_origins"
+                why = f"Origin {_quoted(origin)} is not allowed; allow it with allowed_origins= or --allow-origin"
                 raise HttpRefusal(403, why)
             exposed = ("Access-Control-Expose-Headers", f"{SESSION_HEADER}, WWW-Authenticate, DPoP-Nonce")
             cors = [("Access-Control-Allow-Origin", origin), ("Vary", "Origin"), exposed]

@@ -109,7 +109,7 @@ async def test_duplicate_header_is_400_on_every_path_and_method() -> None:
 )
 def test_origin_of_a_foreign_web_page_is_403(origin: str) -> None:
     found = refusal(RequestChecks(), "POST", ("Origin", origin))
-    why = f"Origin {origin!r} is not allowed; add it to the server's setting allowed_origins"
+    why = f"Origin {origin!r} is not allowed; allow it with allowed_origins= or --allow-origin"
     assert (found.status, str(found)) == (403, why)
 
 
@@ -123,7 +123,7 @@ def test_origin_of_a_foreign_web_page_is_403(origin: str) -> None:
 )
 def test_host_with_a_foreign_name_is_403(host: str) -> None:
     found = refusal(RequestChecks(), host=host)
-    why = f"Host {host!r} is not allowed; add it to the server's setting allowed_hosts"
+    why = f"Host {host!r} is not allowed; allow it with allowed_hosts= or --allow-host"
     assert (found.status, str(found)) == (403, why)
 
 
@@ -147,7 +147,7 @@ def test_host_missing_is_403() -> None:
     found = refusal(RequestChecks(), host=None)
     assert (found.status, str(found)) == (
         403,
-        "Host (none) is not allowed; add it to the server's setting allowed_hosts",
+        "Host (none) is not allowed; allow it with allowed_hosts= or --allow-host",
     )
 
 
