@@ -65,7 +65,7 @@ class SqliteEventStore(DurableEventStore):
     Raises:
         OSError: The file cannot be created, is a link, belongs to another user, can be read or changed by others, or is
             in a folder such as /tmp.
-        sqlite3.Error: SQLite cannot open the file, or it is not an SQLite file.
+        sqlite3.Error: SQLite cannot open the file, or it is not a database, or another program has its tables there.
     """
 
     def __init__(
@@ -96,6 +96,15 @@ class SqliteEventStore(DurableEventStore):
 
     def _prepare(self, now: float) -> int:
         """Create the tables, delete old sessions and events, and return the number of this process (1 is the first)."""
+        # SQLite's own tables have names that begin with "sqlite_", and all of ours have a column `session`.
+        foreign_table = self._database.execute(
+            "SELECT name FROM sqlite_master AS stored WHERE type = 'table' AND name NOT LIKE 'sqlite_%' "
+            "AND 'session' NOT IN (SELECT name FROM pragma_table_info(stored.name))"
+        ).fetchone()
+        if foreign_table is not None:
+            raise sqlite3.DatabaseError(
+                f"the file is the database of another program: it has the table {foreign_table[0]!r:.100}"
+            )
         # `opening` is the `initialize` message, and `kept` the requests that a later process must handle again.
         self._database.executescript(
             """

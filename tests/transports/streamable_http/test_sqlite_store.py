@@ -393,6 +393,18 @@ def test_file_that_is_not_sqlite_is_an_error_and_unchanged(tmp_path: Path) -> No
         SqliteEventStore(str(tmp_path / "missing" / "events.db"))
 
 
+@pytest.mark.parametrize("table", ["events", "sessions", "invoices"])
+def test_database_of_another_program_is_an_error_and_unchanged(tmp_path: Path, table: str) -> None:
+    path = tmp_path / "events.db"
+    with contextlib.closing(sqlite3.connect(path)) as database:
+        database.execute(f"CREATE TABLE {table} (amount REAL)")
+    path.chmod(0o600)
+    before = path.read_bytes()
+    with pytest.raises(sqlite3.DatabaseError, match=f"the database of another program: it has the table '{table}'"):
+        SqliteEventStore(str(path))
+    assert path.read_bytes() == before
+
+
 async def test_write_ahead_log_is_limited_while_another_program_reads(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
