@@ -227,7 +227,9 @@ async def _try(visit: Visit, what: str, request: Coroutine[object, object, T]) -
     except ConnectionClosed:
         raise
     except (McpError, NotInRevision) as error:
-        visit.notes.append(f"{what}: {error}")
+        method, _, _ = what.partition(" ")
+        reason = str(error).removeprefix(f"{method}: ")  # the text of a timeout names the method, too
+        visit.notes.append(f"{what}: {reason}")
         return None
 
 

@@ -222,6 +222,19 @@ async def test_drive_calls_reads_and_gets_at_most_as_many_as_its_limits(monkeypa
     assert visit.worked == ["4 tools (3 called)", "4 resources (2 read)", "4 prompts (2 got)"]
 
 
+async def test_note_of_a_request_that_failed_names_its_method_once() -> None:
+    async def request() -> None:
+        raise RequestTimeout("tools/list: no response within 10.0 seconds")
+
+    visit = Visit(MODERN)
+    await drive._try(visit, "tools/list", request())
+    await drive._try(visit, "tools/list after a cancelled request", request())
+    assert visit.notes == [
+        "tools/list: no response within 10.0 seconds",
+        "tools/list after a cancelled request: no response within 10.0 seconds",
+    ]
+
+
 @pytest.mark.parametrize(("target", "path", "query"), [("", "/", ""), ("/mcp?a=b", "/mcp", "a=b")])
 async def test_drive_sends_wrong_headers_also_without_a_path_and_with_a_query(
     target: str, path: str, query: str
