@@ -172,6 +172,8 @@ CHANGES
   notices it.
 - A request of a client on another event loop than its first raises RuntimeError. Before, it could wait forever.
 - `Client.set_logging_level` refuses an unknown level with ValueError. Before, a modern server refused later requests.
+- A result of 2024-10-07 with a text in its member `error` has `is_error`. Before, the client took it for a success.
+- A `SqliteEventStore` refuses the database of another program. Before, it could add its tables there.
 - `Revision.tasks_are_core` is now `Revision.built_in_tasks`.
 - The package is under the MIT license.
 

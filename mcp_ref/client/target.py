@@ -73,8 +73,7 @@ class Target:
             folder = os.path.abspath(self.options.get("cwd") or "")
         except OSError:  # the working directory was deleted, which will make the start fail with an error
             return None
-        folder_and_environment = _digest((folder, server_environment(self.options.get("env"))))
-        return "\0".join([*self.server, folder_and_environment])
+        return "\0".join([*self.server, _digest((folder, server_environment(self.options.get("env"))))])
 
     @property
     def cache_key(self) -> CacheKey:

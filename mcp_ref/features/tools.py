@@ -147,10 +147,11 @@ class CallToolResult:
         """Write the structured content as the revision allows. In 2024-10-07, a result has only a `toolResult`."""
         if not revision.tool_result_is_any_json:
             return write_structured_content(wire, self.structured_null, revision)
+        structured = self.structured_content
         if self.is_error:
-            return {"toolResult": {"error": self.text}}
+            return {"toolResult": {"error": self.text, **(structured if isinstance(structured, dict) else {})}}
         if self.has_structured_content:
-            return {"toolResult": self.structured_content}
+            return {"toolResult": structured}
         is_one_text = len(self.content) == 1 and isinstance(self.content[0], TextContent)
         return {"toolResult": self.text if is_one_text else wire["content"]}
 
@@ -162,12 +163,12 @@ class CallToolResult:
             return read_structured_content(wire, revision) if needs_reading else wire
         tool_result = wire["toolResult"]
         blocks = tool_result if isinstance(tool_result, list) else []
-        types = ("text", "image", "resource")
-        if blocks and all(isinstance(block, dict) and block.get("type") in types for block in blocks):
+        if blocks and all(isinstance(b, dict) and b.get("type") in ("text", "image", "resource") for b in blocks):
             return {**wire, "content": blocks}
         text = tool_result if type(tool_result) is str else json.dumps(tool_result, ensure_ascii=False)
         structured: Object = {"structuredContent": tool_result} if type(tool_result) is dict else {}
-        return {**wire, "content": [{"type": "text", "text": text}], **structured}
+        has_failed = isinstance(tool_result, dict) and isinstance(tool_result.get("error"), str)  # see `to_wire`
+        return {**wire, "content": [{"type": "text", "text": text}], "isError": has_failed, **structured}
 
 
 class ToolError(Exception):

@@ -158,8 +158,6 @@ def expected(exchange: str, front: Revision, back: Revision) -> object:
                 _has(CallToolResult, "structured_content", each) or each.tool_result_is_any_json for each in both
             ]
             return {"sum": 3} if all(has_data) else None
-        case "error":
-            return not any(each.tool_result_is_any_json for each in both)
         case "progress":
             has_message = all(_has(ProgressNotificationParams, "message", each) for each in both)
             return [(1, 2, "half" if has_message else None)]
@@ -172,7 +170,7 @@ def expected(exchange: str, front: Revision, back: Revision) -> object:
             return "accept Ann" if can_ask else "refused"
     return {
         "call": "hello", "prompt": "Hello, Ann", "read": "Note 7", "subscribe": "note://7", "complete": ["ann"],
-        "log": "half done", "sampling": "Hi", "roots": "file:///work",
+        "error": True, "log": "half done", "sampling": "Hi", "roots": "file:///work",
     }[exchange]  # fmt: skip
 
 

@@ -112,6 +112,8 @@ def test_call_describes_blocks_without_text(capsys: Captured) -> None:
 def test_call_of_a_tool_that_fails_exits_with_1_and_prints_the_text_to_standard_error(capsys: Captured) -> None:
     assert ask("call", "divide", "a=1", "b=0") == 1
     assert capsys.readouterr() == ("", "b is 0: choose another divisor\n")
+    assert ask("call", "divide", "a=1", "b=0", "--revision", "2024-10-07") == 1
+    assert capsys.readouterr() == ("", '{"error": "b is 0: choose another divisor"}\n')
     assert ask("call", "divide", "a=1", "b=0", "--json") == 1
     assert json.loads(capsys.readouterr().out)["isError"] is True
 

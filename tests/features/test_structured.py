@@ -308,6 +308,11 @@ def test_tools_call_in_2024_10_07_has_the_data_as_tool_result() -> None:
         assert codec.encode(CallToolResult([TextContent("text")], value)) == {"toolResult": value}
     assert codec.encode(CallToolResult([TextContent("null")], structured_null=True)) == {"toolResult": None}
     assert codec.encode(CallToolResult([TextContent("text")])) == {"toolResult": "text"}
+    failures: list[Object] = [{"error": "no", "status": "empty"}, {"error": "no"}]
+    for failure in failures:
+        assert codec.encode(codec.decode(CallToolResult, {"toolResult": failure})) == {"toolResult": failure}
+    failed = CallToolResult([TextContent("no")], {"status": "empty"}, is_error=True)
+    assert codec.encode(failed) == {"toolResult": {"error": "no", "status": "empty"}}
 
 
 @pytest.mark.skipif(DATA is None, reason="the spec's data are not here; set MCP_REF_DATA")

@@ -624,6 +624,20 @@ async def test_client_call_tool_returns_the_result(revision: str) -> None:
         assert result.structured_content == {"\u03a3": 3} and not result.is_error
 
 
+@pytest.mark.parametrize(
+    ("tool_result", "is_error"),
+    [({"error": "no such city", "status": "empty"}, True), ({"error": None}, False), ({"city": "Bern"}, False),
+     ("error", False), (["error"], False)],
+)  # fmt: skip
+async def test_client_result_of_2024_10_07_is_an_error_if_it_has_an_error_text(
+    tool_result: JSON, is_error: bool
+) -> None:
+    async with raw_session(Client, "2024-10-07", {"tools": {}}) as (client, wire):
+        result, _ = await serve_call(client.call_tool("t"), wire, {"toolResult": tool_result})
+        assert result.is_error is is_error
+        assert result.text == tool_result or json.loads(result.text) == tool_result
+
+
 @pytest.mark.spec("2025-11-25/server/tools#error-handling-1")
 @pytest.mark.parametrize("revision", NAMES[1:])
 async def test_client_call_tool_returns_tool_errors_and_raises_protocol_errors(revision: str) -> None:
