@@ -65,6 +65,8 @@ ADVICE = {"roots": "add --root PATH", "elicitation": "run the command in a termi
           "sampling": "this command has no model: use the server in a host that has a model"}  # fmt: skip
 """Client capability that a server requires -> the advice for a user whose command did not declare it."""
 
+STDERR_HINT = "the server has written to its standard error: --stderr shows the text"
+
 
 def report_failure(exit_code: int, error: Exception, name: str = "", known: Collection[str] = ()) -> int:
     """Print an error with its notes and advice. If `name` is not a `known` name, suggest similar names.
@@ -148,8 +150,19 @@ def show_progress(progress: float, total: float | None, message: str | None) -> 
 
 
 async def connect_and_run(client: Client, options: argparse.Namespace) -> int:
-    async with client:
-        return await run_command(client, options)
+    try:
+        async with client:
+            return await run_command(client, options)
+    except (RemoteError, RequestTimeout) as error:  # of the negotiation, as `run_command` reports its own errors
+        if has_hidden_text(client, options):
+            error.add_note(STDERR_HINT)
+        raise
+
+
+def has_hidden_text(client: Client, options: argparse.Namespace) -> bool:
+    """Return True if the server has written to its standard error, and the user has not seen it."""
+    # only the transport of a command has this attribute
+    return not options.stderr and bool(getattr(client.connector.transport, "stderr_tail", b""))
 
 
 async def run_command(client: Client, options: argparse.Namespace) -> int:
@@ -166,10 +179,10 @@ async def run_command(client: Client, options: argparse.Namespace) -> int:
     except (RemoteError, CapabilityError) as error:
         known = await known_names(client, options) if options.target else []
         code = report_failure(EXIT_ERROR, error, options.target, known)
-    if code != 0 and not options.stderr:
-        hidden_text = getattr(client.session.transport, "stderr_tail", b"")  # only servers with a command have it
-        if hidden_text:
-            show.note("the server has written to its standard error: --stderr shows the text")
+    except RequestTimeout as error:
+        code = report_failure(EXIT_NOT_CONNECTED, error)
+    if code != 0 and has_hidden_text(client, options):
+        show.note(STDERR_HINT)
     return code
 
 

@@ -269,6 +269,42 @@ server.run()"""
     assert "RuntimeError: the reason" in err and advice not in err
 
 
+@pytest.mark.parametrize(
+    ("reply", "code"),
+    [('print(json.dumps({"jsonrpc": "2.0", "id": 1, "error": {"code": -1, "message": "no room"}}), flush=True)', 1),
+     ("", 3)],
+    ids=["error", "timeout"],
+)  # fmt: skip
+def test_failed_connection_mentions_the_option_stderr_if_the_server_has_written_there(
+    reply: str, code: int, capsys: Captured
+) -> None:
+    source = f"""import json
+print("the reason", file=sys.stderr, flush=True)
+for line in sys.stdin:
+    {reply or "pass"}"""
+    advice = "the server has written to its standard error: --stderr shows the text\n"
+    words = ["list", "--revision", "2025-11-25", "--timeout", "1"]
+    assert ask(*words, server=quick_python(source)) == code
+    assert capsys.readouterr().err.endswith(f"\n{advice}")
+    assert ask(*words, "--stderr", server=quick_python(source)) == code
+    assert advice not in capsys.readouterr().err
+
+
+def test_call_without_a_response_mentions_the_option_stderr_if_the_server_has_written_there(capsys: Captured) -> None:
+    source = """
+import asyncio
+from mcp_ref import Server
+server = Server("silent")
+@server.tool()
+async def hang() -> None:
+    print("the reason", file=sys.stderr, flush=True)
+    await asyncio.sleep(60)
+server.run()"""
+    assert ask("call", "hang", "--timeout", "1", server=quick_python(source)) == 3
+    advice = "the server has written to its standard error: --stderr shows the text\n"
+    assert capsys.readouterr().err == f"tools/call: no response within 1.0 seconds\n{advice}"
+
+
 def test_list_shows_the_other_lists_of_a_server_that_lacks_one(capsys: Captured) -> None:
     source = """
 import json, sys
