@@ -173,7 +173,10 @@ async def run_command(client: Client, options: argparse.Namespace) -> int:
     if options.log is not None:
         if options.log not in LEVELS:
             raise UsageError(f"unknown log level {options.log!r}{did_you_mean(options.log, LEVELS)}")
-        await client.set_logging_level(options.log)
+        try:
+            await client.set_logging_level(options.log)
+        except (RemoteError, CapabilityError) as error:
+            show.note_of_server(f"--log has no effect: {error}")
     try:
         code = await COMMANDS[options.name](client, options) or 0  # None is success
     except (RemoteError, CapabilityError) as error:

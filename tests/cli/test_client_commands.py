@@ -305,6 +305,37 @@ server.run()"""
     assert capsys.readouterr().err == f"tools/call: no response within 1.0 seconds\n{advice}"
 
 
+@pytest.mark.parametrize(
+    ("capabilities", "reason"),
+    [
+        ({"tools": {}}, "the server does not offer logging, so logging/setLevel was not sent"),
+        ({"tools": {}, "logging": {}}, "no logs (error -32601)"),
+    ],
+    ids=["undeclared", "refused"],
+)
+def test_call_with_a_log_level_works_with_a_server_that_does_not_log(
+    capabilities: object, reason: str, capsys: Captured
+) -> None:
+    source = f"""
+import json
+results = {{
+    "initialize": {{"protocolVersion": "2025-11-25", "capabilities": {capabilities},
+                   "serverInfo": {{"name": "old", "version": "1"}}}},
+    "tools/list": {{"tools": []}},
+    "tools/call": {{"content": [{{"type": "text", "text": "done"}}]}},
+}}
+for line in sys.stdin:
+    request = json.loads(line)
+    if "id" in request:
+        method = request["method"]
+        error = {{"code": -32601, "message": "no logs"}}
+        found = {{"result": results[method]}} if method in results else {{"error": error}}
+        print(json.dumps({{"jsonrpc": "2.0", "id": request["id"], **found}}), flush=True)
+"""
+    assert ask("call", "work", "--log", "debug", "--revision", "2025-11-25", server=quick_python(source)) == 0
+    assert capsys.readouterr() == ("done\n", f"--log has no effect: {reason}\n")
+
+
 def test_list_shows_the_other_lists_of_a_server_that_lacks_one(capsys: Captured) -> None:
     source = """
 import json, sys
