@@ -138,12 +138,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if not isinstance(error, BrokenPipeError) and error.errno != errno.ENOSPC:
             raise
-        # Without this line, Python's flush at exit would fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _discard_output(sys.stdout.fileno())
         if isinstance(error, BrokenPipeError):  # a program such as `head` has closed the pipe
             return EXIT_OK
         _show_error(f"{PROGRAM}: cannot write the output: {error.strerror}")
         return EXIT_USAGE
+    finally:
+        try:
+            sys.stderr.flush()
+        except OSError:  # nobody reads it
+            _discard_output(sys.stderr.fileno())
+
+
+def _discard_output(descriptor: int) -> None:
+    """Send the unwritten output of a stream to the null device, because Python's flush at exit would fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _show_error(message: str) -> None:

@@ -98,7 +98,11 @@ def fold(line: str, columns: int | None) -> str:
 
 def show_text(text: str, stream: TextIO, end: str = "\n") -> None:
     """Write a text to a stream. A terminal gets it with its hidden characters escaped, except line breaks and tabs."""
-    print(escape_hidden(text) if stream.isatty() else text, end=end, file=stream, flush=stream is sys.stderr)
+    try:
+        print(escape_hidden(text) if stream.isatty() else text, end=end, file=stream, flush=stream is sys.stderr)
+    except BrokenPipeError:
+        if stream is not sys.stderr:
+            raise  # a program without a reader of its errors goes on
 
 
 class EscapingFormatter(logging.Formatter):

@@ -402,6 +402,24 @@ def test_reader_that_closes_the_pipe_causes_no_error(arguments: list[str]) -> No
     assert (done.returncode, done.stderr) == (0, b"")
 
 
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (["call", "divide", "a=1", "b=0", "--", *DEMO], 1), (["call", "add", "a=1", "b=2", "--trace", "--", *DEMO], 0),
+        (["list", "--", "no-such-program"], 3), (["replay", "no-such-file"], 2), (["no-such-command"], 2),
+    ],
+    ids=["failed tool", "trace", "no connection", "wrong use", "wrong command"],
+)  # fmt: skip
+def test_reader_that_closes_standard_error_does_not_change_the_exit_code(words: list[str], code: int) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "mcp_ref", *words]
+    env = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.PIPE, stderr=writing, timeout=30, check=False)
+    os.close(writing)
+    assert done.returncode == code
+
+
 @pytest.mark.skipif(os.name == "nt", reason="a shell")
 @pytest.mark.parametrize(
     ("redirections", "status", "error"),
