@@ -19,11 +19,12 @@ import json
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..check.recording import Event, Frame, HttpBody, HttpEvent, HttpRequest, Side
-from ..jsonrpc.messages import JSON, Object, parse_json
+from ..jsonrpc.messages import INTERNAL_ERROR, JSON, Object, parse_json
+from ..jsonrpc.outline import search_ends
 from ..transports.trace import redact
 
 _CHOSEN_BY_CLIENT: Final = ("clientInfo", "capabilities", "protocolVersion")
@@ -48,6 +49,8 @@ class Sent:
     value: Object
     number: int = 0
     """Number of its HTTP request in the recording. 0 over stdio."""
+    is_cut: bool = False
+    """True if the recording has only the start of this response, and the value is an error that says so."""
 
 
 @dataclass(eq=False)
@@ -56,8 +59,14 @@ class RecordedRequest:
 
     request: Sent
     messages: list[Sent] = field(default_factory=list)
-    """The messages in their order. The last one is the response, if there was one."""
+    """The messages in their order. The last one is the response, or the error in place of a response that is cut."""
     response: Sent | None = None
+    """The response. None if there was none, or if the recording has only its start."""
+
+    @property
+    def is_answered(self) -> bool:
+        """True if there was a response, even if the recording has only its start."""
+        return any("method" not in sent.value for sent in self.messages)
 
     @property
     def progress_token(self) -> JSON:
@@ -80,6 +89,13 @@ def messages_of(events: Iterable[Event]) -> Iterator[Sent]:
         if event.content.is_whole:
             messages = [each for each in objects_in(event.content.data) if each.get("jsonrpc") == "2.0"]
             yield from (Sent(event.at, sender, message, number) for message in messages)
+        elif sender == "server":
+            keys, id = search_ends(event.content.data)
+            if "result" in keys or "error" in keys:
+                text = f"the recording has only the start of this response, which had {event.content.size} bytes"
+                error: JSON = {"code": INTERNAL_ERROR, "message": text}
+                response: Object = {"jsonrpc": "2.0", "id": cast("JSON", id), "error": error}
+                yield Sent(event.at, sender, response, number, is_cut=True)
 
 
 def objects_in(data: bytes) -> list[Object]:
@@ -112,7 +128,7 @@ def requests_of(messages: Iterable[Sent]) -> list[RecordedRequest]:
             answered = _answered_request(in_flight, sent)
             if answered is not None:
                 answered.messages.append(sent)
-                answered.response = sent
+                answered.response = None if sent.is_cut else sent
                 in_flight.remove(answered)
     return found
 
@@ -123,6 +139,8 @@ def _answered_request(in_flight: deque[RecordedRequest], response: Sent) -> Reco
     same_id = [each for each in reversed(in_flight) if json.dumps(each.request.value["id"]) == id]
     # over HTTP, several clients can use the same id at the same time
     same_stream = [each for each in same_id if each.request.number == response.number]
+    if response.is_cut and id == "null" and len(in_flight) == 1:
+        return in_flight[0]  # its id stood at the end, as in the messages of the TypeScript SDK
     candidates = same_stream or same_id
     return candidates[0] if candidates else None
 
@@ -175,7 +193,7 @@ class Cassette:
         for request_signature, repetitions in by_signature.items():
             # A request without a response was cancelled, or sent again: to an HTTP+SSE server, for example, a client
             # sends `initialize` twice, because it tries Streamable HTTP first.
-            answered = [recorded for recorded in repetitions if recorded.response is not None]
+            answered = [recorded for recorded in repetitions if recorded.is_answered]
             self._by_signature[request_signature] = answered or repetitions
         self.unrecorded: list[str] = []
         """A line for each of the first `MAX_UNKNOWN` requests that were not recorded."""

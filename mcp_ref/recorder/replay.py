@@ -91,7 +91,7 @@ class Player:
                 await asyncio.sleep(pause / self._speed)
             sent_before_at = sent.at
             await self._send_recorded(sent.value, recorded, request, send)
-        if recorded.response is None:
+        if not recorded.is_answered:
             await asyncio.Event().wait()  # until the client cancels the request, or its connection ends
 
     async def _send_recorded(self, message: Object, recorded: RecordedRequest, request: Object, send: Send) -> None:

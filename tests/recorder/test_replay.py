@@ -18,6 +18,7 @@ import pytest
 from mcp_ref import Client, RemoteError
 from mcp_ref.basic.versioning import PROTOCOL_VERSION, SUBSCRIPTION_ID
 from mcp_ref.check.recording import (
+    MAX_CONTENT,
     Event,
     Frame,
     HttpBody,
@@ -34,6 +35,7 @@ from mcp_ref.jsonrpc.messages import Object
 from mcp_ref.lib.http.client import HttpClient
 from mcp_ref.lib.http.message import Handler
 from mcp_ref.lib.http.server import HttpServer, start_server
+from mcp_ref.recorder.as_test import to_test
 from mcp_ref.recorder.exchanges import Cassette, differences, messages_of, requests_of
 from mcp_ref.recorder.proxy import record_http
 from mcp_ref.recorder.regression import rerun as rerun_messages
@@ -146,6 +148,51 @@ def test_replay_answers_equal_requests_in_order_and_repeats_the_last_answer(tmp_
                     ("client", call(2, "roll")), ("server", result(2, n=6)))  # fmt: skip
     found, status, _ = replayed(path, call(7, "roll"), call(8, "roll"), call(9, "roll"))
     assert (found, status) == ([result(7, n=4), result(8, n=6), result(9, n=6)], 0)
+
+
+LARGE = "x" * (MAX_CONTENT + 1)
+
+
+@pytest.mark.parametrize(
+    "large",
+    [result(2, text=LARGE), {"result": {"text": LARGE}, "jsonrpc": "2.0", "id": 2},
+     {"jsonrpc": "2.0", "id": 2, "error": {"code": 1, "message": LARGE}}],
+    ids=["id first", "id last", "error"],
+)  # fmt: skip
+def test_replay_answers_with_an_error_if_the_recording_has_only_the_start_of_the_response(
+    large: object, tmp_path: Path
+) -> None:
+    path = tmp_path / "a.jsonl"
+    progress = {"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": "a", "progress": 1}}
+    write_recording(path, ("client", call(1, "sleep")), ("server", progress | {"params": {"text": LARGE}}),
+                    ("server", result(1, n=1)), ("client", call(2, "export", "a")), ("server", progress),
+                    ("server", large))  # fmt: skip
+    found, status, _ = replayed(path, call(7, "sleep"), call(8, "export", "a"))
+    assert (found[0], found[1], status, len(found)) == (result(7, n=1), progress, 0, 3)
+    error = cast(Any, found[2]["error"])
+    assert found[2]["id"] == 8 and error["code"] == -32603
+    assert "the recording has only the start of this response" in error["message"]
+
+
+def test_response_of_which_only_the_start_was_recorded_is_neither_compared_nor_asserted(tmp_path: Path) -> None:
+    path, other = tmp_path / "a.jsonl", tmp_path / "b.jsonl"
+    write_recording(path, ("client", call(1, "export")), ("server", result(1, text=LARGE)))
+    write_recording(other, ("client", call(1, "export")), ("server", result(1, text="another")))
+    done = rerun(path, *REPLAY, str(other))
+    assert (done.returncode, done.stdout) == (0, b""), done
+    cassette = Cassette(events_of(path))
+    assert "export" not in to_test("a.jsonl", RecordingHead("stdio"), "", cassette.requests)
+
+
+async def test_replay_over_http_ends_the_stream_of_a_response_of_which_only_the_start_was_recorded() -> None:
+    asked = {"jsonrpc": "2.0", "id": 1, "method": "ping"}
+    both = [Frame("client", content(json.dumps(asked).encode())),
+            Frame("server", content(json.dumps(result(1, text=LARGE)).encode()))]  # fmt: skip
+    async with replay_http(Player(Cassette(both)), "127.0.0.1", 0) as url:
+        http = HttpClient()
+        async with http.request("POST", url, {}, json.dumps(asked).encode()) as response:
+            assert b"only the start" in await response.read(10_000)
+        await http.close()
 
 
 def test_replay_over_stdio_answers_more_lines_than_it_keeps(tmp_path: Path) -> None:
