@@ -61,7 +61,7 @@ class RecordedRequest:
     messages: list[Sent] = field(default_factory=list)
     """The messages in their order. The last one is the response, or the error in place of a response that is cut."""
     response: Sent | None = None
-    """The response. None if there was none, or if the recording has only its start."""
+    """The response. None if the recording does not have all of it."""
 
     @property
     def is_answered(self) -> bool:
