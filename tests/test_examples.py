@@ -211,6 +211,11 @@ def test_example_runs_from_any_directory(tmp_path: Path) -> None:
     assert done.returncode == 0, done
 
 
+def test_example_whose_output_is_cut_off_by_head_prints_no_error(tmp_path: Path) -> None:
+    done = typed(f"python3 {EXAMPLES / 'protected_client.py'} --alone | head -1", tmp_path)
+    assert (done.stdout, done.stderr) == ("\n", "")
+
+
 def test_example_finds_the_package_and_other_examples_without_an_installation(tmp_path: Path) -> None:
     source = f"import runpy, sys; sys.path[0] = {str(EXAMPLES)!r}; [runpy.run_path(path) for path in sys.argv[1:]]"
     files = " ".join(shlex.quote(str(path)) for path in FILES)
