@@ -19,7 +19,7 @@ from ..revisions import Revision
 from ..transports.base import Transport
 from ..transports.memory import memory_pair
 from ..transports.stdio.client import StdioClientTransport, check_command, server_environment
-from ..transports.system import trace_from_environment
+from ..transports.system import chosen_trace
 from .options import ClientOptions
 from .session import CacheKey
 
@@ -94,7 +94,7 @@ class Target:
     def open(self, mirrored: ParameterHeaders, time_limits: TimeLimits) -> tuple[Transport, asyncio.Task[None] | None]:
         """Return a transport and, for an `InProcessServer`, the asyncio task that serves this client."""
         server, options = self.server, self.options
-        trace = options.get("trace") or trace_from_environment("client")
+        trace = chosen_trace(options.get("trace"), "client")
         if isinstance(server, (list, tuple)):
             env, cwd, on_stderr = options.get("env"), options.get("cwd"), options.get("on_stderr")
             return StdioClientTransport(server, env=env, cwd=cwd, on_stderr=on_stderr, trace=trace), None

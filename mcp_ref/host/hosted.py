@@ -33,7 +33,7 @@ from ..jsonrpc.errors import ConnectionClosed, ProtocolError, RemoteError, Reque
 from ..jsonrpc.messages import JSON
 from ..lib.jsonschema import compile_schema
 from ..lib.uri import canonical_uri
-from ..transports.system import trace_from_environment
+from ..transports.system import chosen_trace
 from .approval import Approval, Kind, Origin, Refused, quoted
 from .configuration import ServerConfig
 from .dangers import command_warnings, is_own_file, value_warnings
@@ -161,7 +161,7 @@ class HostedServer(Supervisor):
     def new_client(self, launch: Launch, client_class: Callable[..., C], **client_options: Unpack[ClientOptions]) -> C:
         """Return the client for an approved launch. `client_options` are those that the launch does not set."""
         options, name, in_process = self._options, self.config.name, self.config.server
-        throttle = None if in_process else Throttle(options.trace or trace_from_environment("client"))
+        throttle = None if in_process else Throttle(chosen_trace(options.trace, "client"))
         authorizer = None
         if options.authorization and launch.url and "authorization" not in map(str.lower, launch.headers):
             authorizer = options.authorization(launch.url)

@@ -32,7 +32,7 @@ from ..transports.http_sse.server import SseEndpoint
 from ..transports.streamable_http.checks import JSON_HEADERS, CheckedRequest, HttpRefusal, RequestChecks, refuse
 from ..transports.streamable_http.posted_session import RETRY_LATER, EndpointLimits
 from ..transports.streamable_http.server import StreamableHttpEndpoint
-from ..transports.system import trace_from_environment
+from ..transports.system import chosen_trace
 from . import stateless
 from .announcements import OpenSubscriptions
 from .catalog import Catalog
@@ -60,7 +60,7 @@ class HttpApp:
         self._endpoint_paths = (self.path, self.path + "/")  # users often write a slash at the end
         self._hosts, self._origins = options.get("allowed_hosts"), options.get("allowed_origins")
         self._protection, self._authorize = authorization_of(options, catalog.needs_scopes)
-        self._trace = trace or trace_from_environment("server")
+        self._trace = chosen_trace(trace, "server")
         self._open_endpoints()  # reads the attributes above
         # [2026-07-28 basic/authorization/authorization-server-discovery#authorization-server-location]
         # The metadata is public, so a web page of any origin can read it.

@@ -28,7 +28,7 @@ from ..lib.fields import check_options
 from ..revisions import REVISIONS, Revision, find_method
 from ..transports.base import Transport
 from ..transports.stdio.server import StdioServerTransport, claimed_stdio
-from ..transports.system import trace_from_environment
+from ..transports.system import chosen_trace
 from .catalog import Catalog
 from .context import Context
 from .main import run_http_program, run_program
@@ -224,7 +224,7 @@ class Server:
         Meanwhile `print` writes to standard error and `input()` reads nothing, so that tools cannot corrupt messages.
         """
         with claimed_stdio() as (source, sink):
-            await self.serve(StdioServerTransport(source, sink, trace=self.trace or trace_from_environment("server")))
+            await self.serve(StdioServerTransport(source, sink, trace=chosen_trace(self.trace, "server")))
 
     def serve_http(
         self, host: str = "127.0.0.1", port: int = 0, *, ssl: SSLContext | None = None,

@@ -289,6 +289,16 @@ def describe_bind_error(error: OSError | OverflowError) -> str:
     return str(getattr(error, "strerror", None) or error)
 
 
+def chosen_trace(trace: Trace | None, side: Literal["client", "server"]) -> Trace | None:
+    """Return the given trace, or else `trace_from_environment`. Its exceptions are logged, and do not stop messages."""
+    trace = trace or trace_from_environment(side)
+    if trace is None:
+        return None
+    from .trace import guarded_trace  # lazy: few programs are traced
+
+    return guarded_trace(trace)
+
+
 def trace_from_environment(side: Literal["client", "server"]) -> Trace | None:
     """Return a trace, or None if the environment variable MCP_REF_TRACE is missing, empty or 0.
 

@@ -24,12 +24,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import re
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from typing import TYPE_CHECKING, Final, Protocol, TextIO, TypeGuard, Unpack
+from typing import TYPE_CHECKING, Final, ParamSpec, Protocol, TextIO, TypeGuard, Unpack
 
 from ..basic.versioning import PROTOCOL_VERSION
 from ..jsonrpc.messages import JSON, Object
@@ -42,6 +43,9 @@ if TYPE_CHECKING:
     from ..lib.http.client import HttpClient, HttpSender, RequestOptions
     from ..lib.http.message import Exchange, HeaderList, HttpRequest, StreamingResponse
     from ..lib.http.response import HttpResponse
+
+log = logging.getLogger(__name__)
+P = ParamSpec("P")
 
 SECRET_NAMES = ("authorization", "password", "passwd", "passphrase", "secret", "token", "apikey", "privatekey",
                 "cookie", "credential", "codeverifier")  # fmt: skip
@@ -253,6 +257,24 @@ class HeadTrace(Protocol):
 def is_head_trace(trace: Trace | None) -> TypeGuard[HeadTrace]:
     """Return True if the trace has a method `head`."""
     return hasattr(trace, "head")
+
+
+def guarded_trace(trace: Trace) -> Trace:
+    """Return a trace that logs the exceptions of another one, because a message must arrive although its trace fails."""
+    guarded = _guarded(trace)
+    if is_head_trace(trace):
+        guarded.head = _guarded(trace.head)  # type: ignore[attr-defined]  # so that `is_head_trace` is true again
+    return guarded
+
+
+def _guarded(function: Callable[P, None]) -> Callable[P, None]:
+    def guarded(*args: P.args, **kwargs: P.kwargs) -> None:
+        try:
+            function(*args, **kwargs)
+        except Exception:
+            log.exception("the trace failed, so it lacks a message or a head")
+
+    return guarded
 
 
 def _shown_headers(headers: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:

@@ -7,6 +7,7 @@ import io
 import json
 import os
 import re
+from collections.abc import Iterable
 from typing import Annotated
 
 import pytest
@@ -14,7 +15,7 @@ import pytest
 from mcp_ref import Client, Server, tracer
 from mcp_ref.jsonrpc.messages import JSON
 from mcp_ref.lib.text import hidden_characters
-from mcp_ref.transports.base import Trace
+from mcp_ref.transports.base import Direction, Trace
 from mcp_ref.transports.system import trace_from_environment
 from mcp_ref.transports.trace import MAX_SHOWN, redact
 from tests.settings import run
@@ -265,3 +266,28 @@ async def test_tracer_whose_reader_has_left_does_not_disturb_the_conversation() 
         assert [tool.name for tool in await client.list_tools()] == ["lay"]
     with contextlib.suppress(BrokenPipeError):  # the lines that could not be written are still in its buffer
         out.close()
+
+
+class BrokenTrace:
+    """A trace whose frames and heads all fail."""
+
+    def __call__(self, direction: Direction, frame: bytes) -> None:
+        raise ValueError("a frame")
+
+    def head(self, direction: Direction, line: str, headers: Iterable[tuple[str, str]]) -> None:
+        raise ValueError("a head")
+
+
+@pytest.mark.parametrize("revision", ["2024-11-05", "2025-11-25", "2026-07-28"])
+async def test_trace_that_raises_an_exception_is_logged_and_loses_no_message(
+    revision: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = bridges(BrokenTrace())
+    async with server.serve_http() as url:
+        url = url.replace("/mcp", "/sse") if revision == "2024-11-05" else url
+        for target in (server, url):
+            async with Client(target, revision=revision, trace=BrokenTrace(), timeout=10) as client:
+                assert [tool.name for tool in await client.list_tools()] == ["lay"]
+    assert {record.message for record in caplog.records} == {"the trace failed, so it lacks a message or a head"}
+    faults = {str(record.exc_info[1]) for record in caplog.records if record.exc_info}
+    assert faults == {"a frame", "a head"}
