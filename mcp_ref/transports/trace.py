@@ -260,7 +260,7 @@ def is_head_trace(trace: Trace | None) -> TypeGuard[HeadTrace]:
 
 
 def guarded_trace(trace: Trace) -> Trace:
-    """Return a trace that logs the exceptions of another one, because a message must arrive although its trace fails."""
+    """Return a trace that logs the exceptions of another one, because a message must arrive even if its trace fails."""
     guarded = _guarded(trace)
     if is_head_trace(trace):
         guarded.head = _guarded(trace.head)  # type: ignore[attr-defined]  # so that `is_head_trace` is true again
