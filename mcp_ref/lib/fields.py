@@ -263,7 +263,7 @@ def wrong_type(owner: type, name: str, given: object) -> TypeError:
         return TypeError(f"{owner.__name__}.{name} must be {describe(hints[name])}, not an object of {_type_of(given)}")
     shown = f"{given!r:.{QUOTED}}"
     advice = _advice(hints[name], given)
-    if not advice:
+    if not advice and type(given) is not get_origin(without_none(hints[name])):  # otherwise only its items are wrong
         # perhaps the author has mixed up two fields, so look for one whose type is precise and fits
         fitting = [other for other, hint in hints.items() if fits(hint, given) and not fits(hint, _UNTYPED)]
         if len(fitting) == 1:

@@ -277,6 +277,13 @@ async def test_client_get_prompt_fills_in_arguments(revision: str) -> None:
         )
 
 
+async def test_client_get_prompt_with_a_number_as_argument_says_that_arguments_are_strings() -> None:
+    async with Client(giving("x")) as client:
+        with pytest.raises(TypeError) as raised:
+            await client.get_prompt("p", {"count": 5})  # type: ignore[dict-item]
+    assert str(raised.value) == "GetPromptRequestParams.arguments must be dict[str, str] | None, not {'count': 5}"
+
+
 async def test_prompts_get_with_a_wrong_return_value_logs_the_name_of_the_prompt(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
