@@ -36,6 +36,8 @@ from .invoke import call, handler_signature
 
 MAX_VALUES = 100
 """Maximum number of values in one result. [2025-11-25 server/utilities/completion#completion-results]"""
+_PARAMETER_TYPES = (("string", "str"), ("object", "dict[str, str]"))
+"""The types of a completer's parameters, in JSON and in Python: the text so far, and the other arguments."""
 
 
 @dataclass
@@ -124,6 +126,10 @@ class Completions:
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:
             raise TypeError(f"{signature.name}() must take (value) or (value, arguments), not ({', '.join(names)})")
+        for parameter, (json_type, annotation) in zip(signature.parameters, _PARAMETER_TYPES, strict=False):
+            types = parameter.schema.get("type", json_type)
+            if types != json_type and not (isinstance(types, list) and json_type in types):
+                raise TypeError(f"{signature.name}({parameter.name}): annotate the parameter as {annotation}")
         # A prompt is found by its exact name, a template by its canonical form, and `target` may be either.
         for name in (target, _canonical(target)):
             self._completers[name, argument] = (function, signature)

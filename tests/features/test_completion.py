@@ -235,6 +235,24 @@ def test_completions_add_takes_a_function_of_value_and_optional_arguments(functi
         completing_server().completions.add("review", "style", function)
 
 
+def test_completions_add_refuses_annotations_of_other_types_than_the_completer_gets() -> None:
+    def of_text(value: str, language: str) -> list[str]:
+        return [value, language]
+
+    def of_number(value: int) -> list[str]:
+        return [str(value)]
+
+    def fitting(value: str | None, arguments: dict[str, str] | None = None) -> list[str]:
+        return [value or "", *(arguments or {})]
+
+    completions = completing_server().completions
+    with pytest.raises(TypeError, match=r"of_text\(language\): annotate the parameter as dict\[str, str\]$"):
+        completions.add("review", "style", of_text)
+    with pytest.raises(TypeError, match=r"of_number\(value\): annotate the parameter as str$"):
+        completions.add("review", "style", of_number)
+    completions.add("review", "style", fitting)
+
+
 # ------------------------------------------------------------------------------------------------ the client
 
 
