@@ -29,6 +29,7 @@ from typing import Annotated, Literal, TypeAlias
 from ..basic.channel import RequestContext
 from ..jsonrpc.errors import ProtocolError
 from ..jsonrpc.messages import INVALID_PARAMS, JSON, Object
+from ..lib.fields import check_unicode
 from ..lib.typed import Signature, to_json
 from ..lib.uritemplate import canonical_template
 from ..revisions import R2025_06_18, Availability
@@ -122,6 +123,8 @@ class Completions:
         The completer is `function(value)` or `function(value, arguments)`. `arguments` maps the names of the other
         arguments to their values. The completer returns a list of str, or a `Completion`.
         """
+        for text in (target, argument):
+            check_unicode(f"the target or argument {text!r:.80} of a completion", text)
         signature = handler_signature(function, self._context_type)
         names = [parameter.name for parameter in signature.parameters]
         if not 1 <= len(names) <= 2:

@@ -144,7 +144,7 @@ class Prompts:
             arguments.append(PromptArgument(parameter.name, parameter.description or None, parameter.required))
         prompt = Prompt(name or signature.name, signature.description or None, arguments or None)
         prompt = replace(prompt, **options)  # type: ignore[misc]  # mypy counts the popped options
-        check_unicode(f"the prompt {prompt.name!r}", prompt.name)
+        check_unicode(f"the prompt name {prompt.name!r:.80}", prompt.name)
         check_description(prompt, options)
         arguments_validator = compile_schema(signature.input_schema)
         self._registry.add(prompt.name, RegisteredPrompt(prompt, function, signature, arguments_validator), scopes)

@@ -130,7 +130,7 @@ class Tools:
         if not signature.is_generated or "input_schema" in options or "output_schema" in options:
             _check_schemas(registered)  # generated schemas need no check, and declare no headers
             registered.headers = parameter_headers(tool.input_schema)
-        check_unicode(f"the tool {tool.name!r}", tool.name)
+        check_unicode(f"the tool name {tool.name!r:.80}", tool.name)
         check_description(tool, options)
         if not TOOL_NAME.fullmatch(tool.name):
             log.warning("clients may refuse the tool name %.140r: use 1 to 128 of A-Z, a-z, 0-9, _, - and .", tool.name)

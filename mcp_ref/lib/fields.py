@@ -108,7 +108,12 @@ def _can_be_path(hint: object) -> bool:
 
 
 def check_unicode(what: str, text: str) -> None:
-    """Raise ValueError for half of a surrogate pair, which Python puts into the name of a file that is not UTF-8."""
+    """Raise ValueError for half of a surrogate pair, which Python puts into the name of a file that is not UTF-8.
+
+    Raise TypeError for a value that is not a str.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"{what} must be a str, not {_type_of(text)}")
     try:
         text.encode()
     except UnicodeEncodeError as error:

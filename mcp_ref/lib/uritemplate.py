@@ -227,7 +227,9 @@ def canonical_template(template: str, canonical: Callable[[str], str | None] = c
 
 
 def checked_template(template: str) -> str:
-    """Return the canonical form of a template or URI. Raise ValueError if it has none."""
+    """Return the canonical form of a template or URI. Raise ValueError if it has none, TypeError if it is not a str."""
+    if not isinstance(template, str):
+        raise TypeError(f"a URI or template must be a str, not {template!r:.80}")
     parse(template)
     start, brace, _ = template.partition("{")
     check_uri(_literal(start) if brace else template)  # the text before the first expression must have the scheme

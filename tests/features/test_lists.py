@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -38,6 +39,20 @@ def test_name_or_uri_with_half_of_a_surrogate_pair_is_refused_at_registration(fe
     with pytest.raises(ValueError, match=r"a\\ud800'"):
         add(server, feature, "a\ud800")  # no message with the list could be sent
     assert len(getattr(server, feature)) == 0
+
+
+@pytest.mark.parametrize("wrong", [3, b"x", ["x"]])
+def test_name_or_uri_that_is_not_a_str_is_refused_at_registration(wrong: Any) -> None:
+    server = Server("s")
+    with pytest.raises(TypeError, match=r"^the tool name .* must be a str, not (int|bytes|list)"):
+        server.tools.add(lambda: "x", wrong)
+    with pytest.raises(TypeError, match=r"^the prompt name .* must be a str, not (int|bytes|list)"):
+        server.prompts.add(lambda: "x", wrong)
+    with pytest.raises(TypeError, match=r"^a URI or template must be a str, not "):
+        server.resources.add(wrong, lambda: "x")
+    for target, argument in ((wrong, "a"), ("p", wrong)):
+        with pytest.raises(TypeError, match=r"^the target or argument .* of a completion must be a str, not "):
+            server.completions.add(target, argument, lambda value: [])
 
 
 @pytest.mark.spec(
