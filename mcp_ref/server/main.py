@@ -27,6 +27,7 @@ from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Final, NoReturn
 
+from ..lib.fields import check_arguments
 from ..transports.system import describe_bind_error
 from .input_requests import running_loop
 from .service import Service
@@ -41,6 +42,9 @@ def run_http_program(
     listening: AbstractAsyncContextManager[str], service: Service, name: str, address: str, drain_seconds: float
 ) -> None:
     """Run a program that serves over HTTP until SIGINT or SIGTERM. Print the URL on standard error."""
+    check_arguments(run_http_program, {"drain_seconds": drain_seconds})  # now, because SIGTERM would be too late
+    if not drain_seconds >= 0:
+        raise ValueError(f"drain_seconds must be 0 or more, not {drain_seconds}")
 
     async def listen() -> None:
         async with listening as url:

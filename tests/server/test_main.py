@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import signal
 import socket
@@ -12,6 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -59,6 +61,22 @@ signal.signal(signal.SIGTERM, stop)
 Server("s").run()
 signal.raise_signal(signal.SIGTERM)
 """
+
+
+@pytest.mark.parametrize(
+    ("seconds", "error", "reason"),
+    [
+        ("x", TypeError, "drain_seconds must be float, not str"),
+        (True, TypeError, "drain_seconds must be float, not bool"),
+        (-1, ValueError, "drain_seconds must be 0 or more, not -1"),
+        (math.nan, ValueError, "drain_seconds must be 0 or more, not nan"),
+    ],
+)
+def test_run_http_with_wrong_drain_seconds_raises_before_it_serves(
+    seconds: Any, error: type[Exception], reason: str
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(error, match=f"^{reason}$"):
+        Server("s").run_http(port=taken.getsockname()[1], drain_seconds=seconds)
 
 
 def test_run_restores_the_sigterm_handler_of_the_program() -> None:
