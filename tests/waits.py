@@ -431,6 +431,7 @@ server/broadcast.py
     Broadcaster._publish: asyncio.sleep(COALESCE_SECONDS) => HAS_LIMIT
     Broadcaster._publish: self._filled.wait() => A change; `Broadcaster.stop` cancels its task.
     Broadcaster._reload: self._run_in_worker(function) => See `Service.run_in_worker`.
+    Broadcaster._reload: value => The author's function, as in the next line.
     Broadcaster._reload: function() =>
         The author's function. Until then, received changes wait in a queue of limited size.
     Broadcaster.publish: _is_reloading.get() => It reads a context variable, and does not wait.

@@ -286,7 +286,9 @@ class Broadcaster:
                 if inspect.iscoroutinefunction(function):
                     await function()
                 else:
-                    await self._run_in_worker(function)
+                    value = await self._run_in_worker(function)
+                    if inspect.isawaitable(value):  # of an object whose `__call__` is async, for example
+                        await value
             except Exception:
                 log.exception("a function of @server.on_change(%r) failed, so clients can get an old list", feature)
             finally:

@@ -181,6 +181,22 @@ async def test_on_change_can_be_a_coroutine_function_and_fail(caplog: pytest.Log
     caplog.clear()
 
 
+async def test_on_change_awaits_an_object_whose_call_is_async() -> None:
+    class Reload:
+        count = 0
+
+        async def __call__(self) -> None:
+            self.count += 1
+
+    hub, reload = Hub(), Reload()
+    async with two(hub) as (a, b, _, url), Client(url) as client, client.watch_lists("tools") as changes:
+        b.on_change("tools")(reload)
+        async with asyncio.timeout(PATIENCE):
+            a.list_changed("tools")
+            assert await anext(changes) == "tools"
+    assert reload.count == 1
+
+
 def test_on_change_needs_a_list() -> None:
     with pytest.raises(ValueError, match="feature must be tools, resources or prompts, not 'tool'"):
         Server("s").on_change("tool")  # type: ignore[arg-type]
