@@ -136,7 +136,10 @@ class Lifespan:
         cause = error
         while isinstance(cause, BaseExceptionGroup) and len(cause.exceptions) == 1:  # a TaskGroup wraps its errors
             cause = cause.exceptions[0]
-        reason = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+        try:
+            reason = f"{type(cause).__name__}: {cause}".removesuffix(": ")
+        except Exception:  # of the author's `__str__`
+            reason = f"{type(cause).__name__}, whose text cannot be read"
         self.failure = RuntimeError(f"the server {self._name!r} {event}: its lifespan failed: {reason}")
         self.failure.__cause__ = error
         return self.failure

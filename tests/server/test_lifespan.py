@@ -292,6 +292,21 @@ async def test_lifespan_that_calls_sys_exit_is_an_error_of_the_server() -> None:
             raise AssertionError
 
 
+async def test_lifespan_whose_exception_has_no_readable_text_is_an_error_of_the_server() -> None:
+    class UnreadableError(Exception):
+        def __str__(self) -> str:
+            raise KeyError
+
+    @asynccontextmanager
+    async def fail(server: Server) -> AsyncIterator[None]:
+        raise UnreadableError
+        yield
+
+    with pytest.raises(RuntimeError, match=r"its lifespan failed: UnreadableError, whose text cannot be read$"):
+        async with Server("notes", lifespan=fail).serve_http():
+            pass
+
+
 async def test_lifespan_that_awaits_a_cancelled_task_is_an_error_of_the_server() -> None:
     @asynccontextmanager
     async def fail(server: Server) -> AsyncIterator[None]:
