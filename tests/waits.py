@@ -392,7 +392,8 @@ lib/http/server.py
         Without TLS it ends at once; a TLS handshake has the time limit `HttpLimits.head_time`.
     HttpServer.close: asyncio.shield(self._closing) => The task `_close`, whose waits have time limits.
     end_tasks: asyncio.wait(tasks) => All tasks are cancelled, and none of them suppresses the cancellation.
-    start_server: asyncio.get_running_loop().create_server => The system ends it when it has resolved the host.
+    _find_addresses: bind(port) => The system ends it when it has resolved the host.
+    _find_addresses: bind(ports[0]) => The system ends it when it has resolved the host.
 lib/slots.py
     Slots.take: turn => Each user of a slot gives it back when it ends, and its caller has a time limit.
 lib/turns.py

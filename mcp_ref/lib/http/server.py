@@ -24,6 +24,7 @@ import logging
 import sys
 import time
 from collections.abc import Callable, Collection
+from functools import partial
 from socket import socket
 from ssl import SSLContext
 from typing import Final, Self
@@ -225,13 +226,27 @@ async def start_server(
         sockets = [host]
     else:
         # Let asyncio find all addresses of the host, but close its listener, which cannot limit the connections.
-        listener = await asyncio.get_running_loop().create_server(asyncio.Protocol, host, port, start_serving=False)
+        listener = await _find_addresses(host, port)
         sockets = [each.dup() for each in listener.sockets]
         listener.close()
     for listening in sockets:
         listening.setblocking(False)
         listening.listen(MAX_QUEUED_CONNECTIONS)
     return HttpServer(Connections(handler, limits, allow_connections(limits.connections), is_urgent), sockets, ssl)
+
+
+async def _find_addresses(host: str | None, port: int) -> asyncio.Server:
+    """Return a listener on all addresses of a host. A free port is the same for all, because the URL has only one."""
+    bind = partial(asyncio.get_running_loop().create_server, asyncio.Protocol, host, start_serving=False)
+    listener = await bind(port)
+    ports = [each.getsockname()[1] for each in listener.sockets]
+    if len(set(ports)) == 1:
+        return listener
+    listener.close()  # asyncio has chosen another free port for each address
+    try:
+        return await bind(ports[0])
+    except OSError:  # another program uses this port of another address
+        return await bind(port)
 
 
 def allow_connections(wanted: int) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import errno
 import os
 import socket
 import ssl
@@ -13,6 +14,7 @@ import sys
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -581,6 +583,27 @@ async def test_serve_on_a_port_in_use_is_an_os_error() -> None:
     async with bench() as b:
         with pytest.raises(OSError):
             await start_server(echo, port=b.server.address[1])
+
+
+async def test_server_on_all_addresses_has_the_same_free_port_on_each() -> None:
+    async with await start_server(echo, "") as server:
+        assert len({each.getsockname()[1] for each in server._sockets}) == 1
+
+
+async def test_server_on_all_addresses_starts_although_another_program_has_its_port_of_one_address(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loop = asyncio.get_running_loop()
+    create_server = loop.create_server
+
+    async def refuse_given_ports(factory: Any, host: str, port: int, **options: Any) -> asyncio.Server:
+        if port:
+            raise OSError(errno.EADDRINUSE, "")
+        return await create_server(factory, host, port, **options)
+
+    monkeypatch.setattr(loop, "create_server", refuse_given_ports)
+    async with await start_server(echo, "") as server:
+        assert server.address[1] > 0
 
 
 # ------------------------------------------------------------------------------------ TLS
