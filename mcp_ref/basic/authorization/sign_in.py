@@ -113,7 +113,7 @@ class AuthorizationCode(Authorizer):
             http: HTTP client for the revocation.
 
         Raises:
-            TokenRefused: The authorization server did not revoke the tokens. They are forgotten nevertheless.
+            TokenRefused: The authorization server did not revoke a token. Both are forgotten nevertheless.
         """
         peers = PeerRequests(http, url, self.private_networks)
         async with self.store.lock(grant_key(url)):
@@ -125,9 +125,15 @@ class AuthorizationCode(Authorizer):
             client = await self._clients.find(grant.issuer, grant.client_id, grant.auth_method)
             if grant.revocation_endpoint and client is not None:
                 send = partial(revoke, peers, grant.issuer, grant.revocation_endpoint, client.authenticate)
-                if grant.refresh_token:
-                    await send(grant.refresh_token, "refresh_token")
-                await send(grant.access_token, "access_token")
+                refusals: list[TokenRefused] = []
+                for token, hint in ((grant.refresh_token, "refresh_token"), (grant.access_token, "access_token")):
+                    try:
+                        if token:
+                            await send(token, hint)
+                    except TokenRefused as error:  # the server may still revoke the other token
+                        refusals.append(error)
+                if refusals:
+                    raise refusals[0]
         return True
 
     async def stored(self, url: str) -> Grant | None:

@@ -857,6 +857,17 @@ async def test_sign_out_revokes_and_forgets_the_tokens() -> None:
         assert await login.stored(world.url) is None
 
 
+async def test_sign_out_revokes_the_access_token_although_the_refresh_token_was_not_revoked() -> None:
+    async with protected() as world, HttpClient() as http:
+        login = world.login()
+        await call(world, login)
+        world.auth.instead("/revoke", status(503))
+        with pytest.raises(TokenRefused):
+            await login.sign_out(world.url, http)
+        hints = [seen.values["token_type_hint"] for seen in world.auth.requests("/revoke")]
+        assert hints == ["refresh_token", "access_token"]
+
+
 def test_sync_client_signs_in_too() -> None:
     async def serving(ready: threading.Event, done: threading.Event, found: list[World]) -> None:
         async with protected() as world:
