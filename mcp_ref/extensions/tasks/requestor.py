@@ -33,6 +33,9 @@ R = TypeVar("R")
 MIN_POLL_SECONDS = 0.02
 """Minimum poll interval, in seconds, even if the receiver suggests a shorter one."""
 
+FIRST_POLL_SECONDS = 0.1
+"""Time until the first poll, in seconds, unless the poll interval is shorter. Many tasks end long before it."""
+
 MAX_POLL_SECONDS = 60.0
 """Maximum poll interval, in seconds."""
 
@@ -81,6 +84,7 @@ class RunningTask(Generic[T]):
         self._result_type, self._result = result_type, result
         self._handle_input, self._check, self._ended = handle_input, check, ended or asyncio.Event()
         self._responding: dict[str, asyncio.Task[None]] = {}  # key of an input request -> asyncio task that responds
+        self._has_paused = False
         self._unsent: dict[str, Object] = {}  # key -> response that was not sent, because the connection was lost
 
     @property
@@ -243,9 +247,11 @@ class RunningTask(Generic[T]):
         return None
 
     async def _pause(self, task: Task) -> None:
-        """Wait for the poll interval, or until the connection has ended for good."""
+        """Wait for the poll interval (less at first), or until the connection has ended for good."""
+        seconds = _interval(task) if self._has_paused else min(_interval(task), FIRST_POLL_SECONDS)
+        self._has_paused = True
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(_interval(task)):
+            async with asyncio.timeout(seconds):
                 await self._ended.wait()
 
     async def _stop_responding(self) -> None:

@@ -350,6 +350,16 @@ async def test_poll_interval_is_the_one_that_the_server_suggests_within_limits(m
         assert waits == [1.0, 5.0, MIN_POLL_SECONDS, MIN_POLL_SECONDS, MAX_POLL_SECONDS, 0.25]
 
 
+@ERAS
+async def test_result_of_a_short_task_comes_before_a_long_poll_interval_is_over(revision: str) -> None:
+    server = Server("s")
+    server.tasks.poll_interval = 60_000
+    server.tool("short", task="required")(lambda: "done")
+    async with Client(server, revision=revision) as client:
+        async with asyncio.timeout(PATIENCE):
+            assert (await client.call_tool("short")).text == "done"
+
+
 @pytest.mark.spec("2025-11-25/basic/utilities/cancellation#behavior-requirements-4")
 async def test_leaving_the_block_closes_all_also_when_that_is_cancelled_while_the_server_is_told_of_a_task() -> None:
     async with client_of_tasks() as (client, wire):
