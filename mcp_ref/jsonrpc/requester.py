@@ -71,7 +71,8 @@ class Pending:
         self.limit = limit  # restarted by progress notifications
         self.on_progress = on_progress
         self.outcome: Object | Exception | None = None  # the result, or the error to raise, once one has come
-        self.unusable = ""  # the fault of the last response without a usable id, which may be meant for this request
+        self.obstacle = "it was not sent, because the peer has not yet accepted or answered earlier messages"
+        """A likely reason why no response comes, for the error of a timeout; "" if nothing is known."""
         self.arrival: asyncio.Future[None] | None = None  # done when `outcome` is set; the caller waits for it
         self.in_round_trip = False  # True while the caller runs a `round_trip` instead
 
@@ -86,9 +87,9 @@ class Pending:
             self.arrival.set_result(None)
 
     def timeout_error(self, timeout: float | None, max_timeout: float | None) -> RequestTimeout:
-        fault = f"; the peer sent an unusable response: {self.unusable}" if self.unusable else ""
+        obstacle = f"; {self.obstacle}" if self.obstacle else ""
         seconds = max_timeout if self.limit.end == self.limit.deadline else timeout
-        return RequestTimeout(f"{self.method}: no response within {seconds} seconds{fault}")
+        return RequestTimeout(f"{self.method}: no response within {seconds} seconds{obstacle}")
 
 
 class _UnsentBatch:
@@ -152,7 +153,7 @@ class Requester:
                 if self._closing_error is not None:
                     raise self._closing_error.with_traceback(None)  # the traceback belongs to another caller
                 id = self._last_id = self._last_id + 1
-                self.pending[id] = pending
+                self.pending[id], pending.obstacle = pending, ""
                 if on_progress is not None:
                     meta = params.get("_meta")
                     # [2025-11-25 basic/utilities/progress#progress-flow] tokens MUST be unique, as our ids are
@@ -265,7 +266,7 @@ class Requester:
         if pending is None or pending.outcome is not None:
             if isinstance(failure, Malformed):
                 for waiting in self.pending.values():  # we cannot tell which of them waits for this response
-                    waiting.unusable = failure.error.message
+                    waiting.obstacle = f"the peer sent an unusable response: {failure.error.message}"
             return False
         if isinstance(failure, Malformed):
             pending.end(InvalidMessage(f"{pending.method}: {failure.error.message}"))
