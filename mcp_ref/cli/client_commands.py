@@ -176,7 +176,7 @@ async def run_command(client: Client, options: argparse.Namespace) -> int:
         try:
             await client.set_logging_level(options.log)
         except (RemoteError, CapabilityError) as error:
-            show.note_of_server(f"--log has no effect: {error}")
+            show.note_from_server(f"--log has no effect: {error}")
     try:
         code = await COMMANDS[options.name](client, options) or 0  # None is success
     except (RemoteError, CapabilityError) as error:
