@@ -53,8 +53,7 @@ CHANGES
   and a message with such a field is a TypeError when it is written. Before, some of them reached the other side.
 - A tool, prompt or resource whose name, URI or option has half of a surrogate pair is a ValueError at its registration.
   Before, each request for the list failed.
-- A time limit of a request (`timeout`, `max_timeout`) must be above 0. Before, NaN set no limit. The parameters of a
-  completer must be annotated as `str` and `dict[str, str]`, or not at all.
+- The parameters of a completer must be annotated as `str` and `dict[str, str]`, or not at all.
 - `Client(...)` refuses an empty command, and an invalid URL or header. Before, `connect` failed. The command line
   then ends with exit code 2 instead of 3.
 - An `async def` for a callback that nobody awaits, such as `on_log`, `on_progress` or a host's `audit`, is a TypeError.

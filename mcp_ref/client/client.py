@@ -22,12 +22,13 @@ from ..basic.progress import ProgressHandler
 from ..extensions.tasks.types import CreateTaskResult
 from ..features.caching import ResponseCache
 from ..features.task_augmentation import TASKS_EXTENSION
+from ..lib.fields import check_options
 from ..revisions import REVISIONS, Revision, sorted_revisions
 from ..session import DEFAULT_TIMEOUT
 from ..version import __version__
 from .connector import ConnectionState, Connector
 from .negotiation import ClientOffer
-from .options import ClientOptions, check_client_options
+from .options import ClientOptions
 from .requests import ClientRequests
 from .session import ClientSession
 from .subscriptions import ServerNotifications, Subscription
@@ -74,7 +75,7 @@ class Client(ClientRequests):
     def __init__(
         self, server: Sequence[str] | str | InProcessServer | Transport, **options: Unpack[ClientOptions]
     ) -> None:
-        check_client_options(options)
+        check_options(options, ClientOptions)
         revision, revisions = options.get("revision"), options.get("revisions")
         names = REVISIONS if revisions is None else revisions
         self.revisions: Sequence[Revision] = sorted_revisions(names if revision is None else [revision])

@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import TYPE_CHECKING, TypedDict
 
 from ..features.caching import ResponseCache
-from ..lib.fields import check_options
-from ..lib.time_limits import check_seconds
 from ..revisions import Era, Revision
 from ..transports.base import Trace
 
@@ -92,11 +90,3 @@ class ClientOptions(TypedDict, total=False):
     """True for a cache of the client's own, False for none, or a `ResponseCache` shared with other clients. [True]"""
     trace: Trace | None
     """Called with the direction and the bytes of each message. [a trace if MCP_REF_TRACE is set in the environment]"""
-
-
-def check_client_options(options: ClientOptions) -> None:
-    """Raise TypeError for a wrong name or type, and ValueError for a time limit that is not above 0."""
-    check_options(options, ClientOptions)
-    timeout = options.get("timeout")
-    if timeout is not None:
-        check_seconds("the option timeout", timeout)

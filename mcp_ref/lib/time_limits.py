@@ -23,22 +23,12 @@ from collections.abc import Iterator
 from types import TracebackType
 
 
-def check_seconds(name: str, seconds: float) -> None:
-    """Raise ValueError for a time limit that is not above 0, such as NaN, which would never end."""
-    if seconds is True or not seconds > 0:
-        raise ValueError(f"{name} must be above 0, or math.inf for no limit, not {seconds!r}")
-
-
 class TimeLimit:
     """A time limit, as a context manager. At its end, the block is cancelled, and TimeoutError is raised after it."""
 
     __slots__ = ("_earlier_cancels", "_limits", "_task", "deadline", "end", "has_ended", "seconds", "stopped_since")
 
     def __init__(self, limits: TimeLimits, seconds: float | None, max_seconds: float | None) -> None:
-        if seconds is not None:
-            check_seconds("timeout", seconds)
-        if max_seconds is not None:
-            check_seconds("max_timeout", max_seconds)
         loop = asyncio.get_running_loop()
         if limits.loop is not loop:
             limits.bind(loop)
@@ -114,7 +104,7 @@ class TimeLimits:
         """The time at which the timer calls `_check`, on the event loop's clock; infinity without a timer."""
 
     def timeout(self, seconds: float | None, max_seconds: float | None = None) -> TimeLimit:
-        """Return a context manager that raises TimeoutError at the end of the time. Each time must be above 0.
+        """Return a context manager that raises TimeoutError at the end of the time.
 
         Args:
             seconds: The time; None for no limit.
