@@ -151,8 +151,10 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
                 self._on_stderr(data)
 
     def pipe_connection_lost(self, fd: int, error: Exception | None) -> None:
+        # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
+        # server started can keep the output open, and a server can close its output without exiting.
         if fd == 1:
-            self._lines.feed_eof(lambda: self._report_end_after(self._grace))
+            self._lines.feed_eof(lambda: asyncio.get_running_loop().call_later(self._grace, self._report_end))
         elif fd == 0:
             if error is not None:  # a message was lost at least in part, so its response will never come
                 asyncio.get_running_loop().call_later(self._grace, self._report_end)
@@ -165,12 +167,7 @@ class StdioClientTransport(LineTransport, asyncio.SubprocessProtocol):
     def process_exited(self) -> None:
         self._exited.set()
         self.resume_reading()
-        self._report_end_after(EXIT_SECONDS)
-
-    def _report_end_after(self, seconds: float) -> None:
-        # asyncio reports the closed output before or after the exit, but one of them may never come: a process that the
-        # server started can keep the output open, and a server can close its output without exiting.
-        asyncio.get_running_loop().call_later(seconds, self._report_end)
+        asyncio.get_running_loop().call_later(EXIT_SECONDS, self._report_end)
 
     def _report_end(self) -> None:
         self._writable.set()

@@ -34,14 +34,14 @@ class LineReader:
         self._buffer = bytearray()
         self._searched = 0  # the buffer has no newline before this index
         self._is_overlong = False  # True if the buffer has only the start of a line that is longer than the limit
-        self._on_delivered: Callable[[], None] | None = None  # not None between `feed_eof` and the last line
+        self._on_delivered: Callable[[], object] | None = None  # not None between `feed_eof` and the last line
 
     def feed(self, data: bytes) -> None:
         """Add the next bytes of the stream. They can end in the middle of a line."""
         self._buffer += data
         self._split_buffer()
 
-    def feed_eof(self, on_delivered: Callable[[], None]) -> None:
+    def feed_eof(self, on_delivered: Callable[[], object]) -> None:
         """Note the end of the stream. Call `on_delivered` after the last line, which may lack its newline."""
         if self._buffer and not self._buffer.endswith(b"\n"):
             self._buffer += b"\n"
