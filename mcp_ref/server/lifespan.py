@@ -32,7 +32,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 log = logging.getLogger(__name__)
 ServerT = TypeVar("ServerT")
@@ -100,8 +100,7 @@ class Lifespan:
         except (Exception, SystemExit, asyncio.CancelledError) as error:
             # SystemExit in an asyncio task would stop the event loop at once. CancelledError is an error too if nobody
             # has cancelled this task: the author has awaited a cancelled one, for example.
-            own_task = cast("asyncio.Task[None]", asyncio.current_task())
-            if isinstance(error, asyncio.CancelledError) and own_task.cancelling():
+            if isinstance(error, asyncio.CancelledError) and self._task is not None and self._task.cancelling():
                 raise
             if not entered.done():
                 entered.set_exception(self._note_failure("cannot serve", error))

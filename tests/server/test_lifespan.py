@@ -307,28 +307,18 @@ async def test_lifespan_whose_exception_has_no_readable_text_is_an_error_of_the_
             pass
 
 
-async def test_lifespan_that_awaits_a_cancelled_task_is_an_error_of_the_server() -> None:
+@pytest.mark.parametrize(("moment", "event"), [("start", "cannot serve"), ("end", "could not end")])
+async def test_lifespan_that_awaits_a_cancelled_task_is_an_error_of_the_server(moment: str, event: str) -> None:
     @asynccontextmanager
     async def fail(server: Server) -> AsyncIterator[None]:
         task = asyncio.create_task(asyncio.sleep(PATIENCE))
+        if moment == "end":
+            yield
         task.cancel()
         await task
         yield
 
-    with pytest.raises(RuntimeError, match=r"^the server 'notes' cannot serve: its lifespan failed: CancelledError$"):
-        async with Server("notes", lifespan=fail).serve_http():
-            pass
-
-
-async def test_lifespan_that_awaits_a_cancelled_task_at_its_end_is_an_error_of_the_server() -> None:
-    @asynccontextmanager
-    async def fail(server: Server) -> AsyncIterator[None]:
-        task = asyncio.create_task(asyncio.sleep(PATIENCE))
-        yield
-        task.cancel()
-        await task
-
-    with pytest.raises(RuntimeError, match=r"^the server 'notes' could not end: its lifespan failed: CancelledError$"):
+    with pytest.raises(RuntimeError, match=rf"^the server 'notes' {event}: its lifespan failed: CancelledError$"):
         async with Server("notes", lifespan=fail).serve_http():
             pass
 

@@ -125,15 +125,12 @@ class TokenRefused(AuthorizationError):
 
     def __init__(self, issuer: str, status: int, error: str = "", description: str = "", advice: str = "") -> None:
         outcome = f"status {status}" if status else "no response"
-        is_temporary = status == 0 or status >= 500
-        if not advice:
-            own_fault = "check the registration and permissions of this client there"
-            advice = "try again later" if is_temporary else own_fault
-        super().__init__(
-            f"a token request to {peer_url(issuer)} failed: {outcome}{_words(error, description)}; {advice}"
-        )
         self.error, self.status = peer_text(error), status
-        self.is_temporary = is_temporary
+        self.is_temporary = status == 0 or status >= 500
+        own_fault = "check the registration and permissions of this client there"
+        remedy = advice or ("try again later" if self.is_temporary else own_fault)
+        super().__init__(f"a token request to {peer_url(issuer)} failed: {outcome}{_words(error, description)}"
+                         f"; {remedy}")  # fmt: skip
 
 
 class VerificationUnavailable(AuthorizationError):
